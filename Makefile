@@ -91,7 +91,7 @@ ecosystem: setup ## Install the programs around Kafka that the tests use: Stream
 
 .PHONY: test-ecosystem
 test-ecosystem: setup clients ecosystem ## Kafka Streams, Connect, MirrorMaker to and from Kafka, quixstreams, Karapace (minutes)
-	$(PYTEST) tests/ecosystem --durations=25 $(ARGS)
+	CHRONIK_STREAMS_KILLS=10 $(PYTEST) tests/ecosystem --durations=25 $(ARGS)
 
 ##@ Put it under strain
 
@@ -104,10 +104,11 @@ simulate: setup ## Nodes and whole clusters through bad days on a simulated cloc
 	$(BIN)/chronik simulate --seeds 200 $(ARGS)
 
 .PHONY: soak
-soak: setup ## The same with 10,000 seeds on all cores, then 200 kills of real nodes under load, and a million messages by each client
+soak: setup ## The same with 10,000 seeds on all cores, then 200 kills of real nodes under load, copies in transactions, and a million messages by each client
 	CHRONIK_SIM_SEEDS=10000 $(PYTEST) $(WORLDS) -q -n auto --timeout=0 $(ARGS)
 	CHRONIK_KILL_CYCLES=200 $(PYTEST) tests/cluster/test_kills.py -q --timeout=0 $(ARGS)
 	CHRONIK_TRUTH_CASES=500 $(PYTEST) tests/truth -q --timeout=0 $(ARGS)
+	CHRONIK_COPY_MESSAGES=10000 CHRONIK_COPY_CLIENTS=all CHRONIK_ABANDONED=200 $(PYTEST) tests/cluster/test_copies.py -q --timeout=0 $(ARGS)
 	CHRONIK_SEED_MESSAGES=1000000 $(PYTEST) tests/cluster/test_verify.py -q --timeout=0 -k seed_run_passes_with_every $(ARGS)
 
 .PHONY: lab

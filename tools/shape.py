@@ -4,12 +4,14 @@ checkouts) the figures of both stand side by side."""
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 PARAMETERS_MAX = 6
+_ANY = re.compile(r"\bAny\b")
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -47,15 +49,18 @@ def figures(root: Path) -> dict[str, str]:
     constructors: Counter[str] = Counter()
     attributes: Counter[str] = Counter()
     names: Counter[str] = Counter()
-    counts: Counter[str] = Counter()
+    any_lines: Counter[str] = Counter()
+    imports: Counter[str] = Counter()
+    parameters: Counter[str] = Counter()
     for path, text, tree in trees(root, "chronik"):
-        files[path.split("/")[1] if path.count("/") > 1 else "chronik"] += 1
+        room = path.split("/")[1] if path.count("/") > 1 else "chronik"
+        files[room] += 1
         lines[path] = text.count("\n")
-        counts["any"] += sum("Any" in line and "import" not in line for line in text.splitlines())
-        counts["local imports"] += local_imports(tree)
+        any_lines[room] += sum(bool(_ANY.search(line)) and "import" not in line for line in text.splitlines())
+        imports[room] += local_imports(tree)
         for node in ast.walk(tree):
             if isinstance(node, FunctionNode):
-                counts["many parameters"] += parameter_count(node) > PARAMETERS_MAX
+                parameters[room] += parameter_count(node) > PARAMETERS_MAX
             elif isinstance(node, ast.ClassDef):
                 attributes[node.name] = max(attributes[node.name], attribute_count(node))
                 names[node.name] += not node.name.startswith("_")
@@ -66,15 +71,20 @@ def figures(root: Path) -> dict[str, str]:
         "largest files": largest(lines),
         "largest constructors (parameters)": largest(constructors),
         "most attributes": largest(attributes),
-        f"functions with over {PARAMETERS_MAX} parameters": str(counts["many parameters"]),
-        "lines with Any": str(counts["any"]),
-        "local imports": str(counts["local imports"]),
+        f"functions with over {PARAMETERS_MAX} parameters": by_room(parameters),
+        "lines with Any": by_room(any_lines),
+        "local imports": by_room(imports),
         "public class names used more than once": str(sum(count > 1 for count in names.values())),
         "lines of cli/": str(sum(count for path, count in lines.items() if path.startswith("chronik/cli/"))),
         "lines of product": str(lines.total()),
         "lines of tests": str(sum(text.count("\n") for _, text, _ in trees(root, "tests"))),
         "import contracts": str((root / "pyproject.toml").read_text().count("[[tool.importlinter.contracts]]")),
     }
+
+
+def by_room(counts: Counter[str]) -> str:
+    rooms = ", ".join(f"{room} {count}" for room, count in sorted(counts.items()) if count)
+    return f"{counts.total()} ({rooms})"
 
 
 def largest(counts: Counter[str]) -> str:

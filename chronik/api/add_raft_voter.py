@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from typing import Any
 
 from kio.schema.add_raft_voter.v1.request import AddRaftVoterRequest
 from kio.schema.add_raft_voter.v1.response import AddRaftVoterResponse
@@ -19,7 +18,7 @@ RESPONSE = AddRaftVoterResponse
 NO_TIME = datetime.timedelta(0)
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: AddRaftVoterRequest, caller: Caller, context: RequestContext) -> AddRaftVoterResponse:
     check_cluster(request.cluster_id, context)
     address = (request.listeners[0].host, request.listeners[0].port) if request.listeners else None
     timeout_s = max(request.timeout.total_seconds(), 0.001)
@@ -31,5 +30,5 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return AddRaftVoterResponse(throttle_time=NO_TIME, error_code=Code.NONE, error_message=None)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: AddRaftVoterRequest, code: Code, message: str | None) -> AddRaftVoterResponse:
     return AddRaftVoterResponse(throttle_time=NO_TIME, error_code=code, error_message=message)

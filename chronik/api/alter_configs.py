@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import logging
 from collections.abc import Sequence
-from typing import Any
 
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, AlterConfigsResponse
@@ -27,7 +26,7 @@ REQUEST = AlterConfigsRequest
 RESPONSE = AlterConfigsResponse
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: AlterConfigsRequest, caller: Caller, context: RequestContext) -> AlterConfigsResponse:
     changes = tuple(
         ConfigChange(
             resource.resource_type,
@@ -51,7 +50,7 @@ def warn_of_settings_without_effect(changes: Sequence[ConfigChange], outcomes: S
             )
 
 
-def _response(request: Any, outcomes: tuple[ChangeOutcome, ...]) -> Any:
+def _response(request: AlterConfigsRequest, outcomes: tuple[ChangeOutcome, ...]) -> AlterConfigsResponse:
     responses = tuple(
         AlterConfigsResourceResponse(
             error_code=outcome.code,
@@ -64,5 +63,5 @@ def _response(request: Any, outcomes: tuple[ChangeOutcome, ...]) -> Any:
     return AlterConfigsResponse(throttle_time=datetime.timedelta(0), responses=responses)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: AlterConfigsRequest, code: Code, message: str | None) -> AlterConfigsResponse:
     return _response(request, (ChangeOutcome(code, message),) * len(request.resources))

@@ -15,6 +15,7 @@ from kio.schema.alter_partition.v3.response import AlterPartitionResponse, Parti
 
 from chronik.api import topic_ids
 from chronik.api.context import Caller, RequestContext
+from chronik.api.node_sender import check_is_node
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.controller_commands import AlteredPartition, AlterPartitions, InSyncChange
 
@@ -22,7 +23,8 @@ REQUEST = AlterPartitionRequest
 RESPONSE = AlterPartitionResponse
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: AlterPartitionRequest, caller: Caller, context: RequestContext) -> AlterPartitionResponse:
+    check_is_node(request.broker_id, caller)
     changes = tuple(_change(topic, one) for topic in request.topics for one in topic.partitions)
     altered = await context.metadata.ask_here(AlterPartitions(request.broker_id, request.broker_epoch, changes))
     left = iter(altered)
@@ -57,9 +59,9 @@ def _partition(number: int, altered: AlteredPartition) -> Any:
     )
 
 
-def _response(code: Code, topics: tuple[Any, ...]) -> Any:
+def _response(code: Code, topics: tuple[Any, ...]) -> AlterPartitionResponse:
     return AlterPartitionResponse(throttle_time=datetime.timedelta(0), error_code=code, topics=topics)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: AlterPartitionRequest, code: Code, message: str | None) -> AlterPartitionResponse:
     return _response(code, ())

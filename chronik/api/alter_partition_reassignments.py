@@ -24,7 +24,9 @@ REQUEST = AlterPartitionReassignmentsRequest
 RESPONSE = AlterPartitionReassignmentsResponse
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(
+    request: AlterPartitionReassignmentsRequest, caller: Caller, context: RequestContext
+) -> AlterPartitionReassignmentsResponse:
     wanted = tuple(
         Reassignment(topic.name, one.partition_index, None if one.replicas is None else tuple(one.replicas))
         for topic in request.topics
@@ -34,7 +36,9 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return _response(request, ChangeOutcome(), await context.metadata.ask_here(command))
 
 
-def _response(request: Any, whole: ChangeOutcome, outcomes: tuple[ChangeOutcome, ...]) -> Any:
+def _response(
+    request: AlterPartitionReassignmentsRequest, whole: ChangeOutcome, outcomes: tuple[ChangeOutcome, ...]
+) -> AlterPartitionReassignmentsResponse:
     left = iter(outcomes)
     return AlterPartitionReassignmentsResponse(
         throttle_time=datetime.timedelta(0),
@@ -56,6 +60,8 @@ def _partition(asked: Any, outcome: ChangeOutcome) -> Any:
     )
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(
+    request: AlterPartitionReassignmentsRequest, code: Code, message: str | None
+) -> AlterPartitionReassignmentsResponse:
     outcome = ChangeOutcome(code, message)
     return _response(request, outcome, (outcome,) * sum(len(topic.partitions) for topic in request.topics))

@@ -34,7 +34,7 @@ MISROUTED_FROM = 5
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(request: ApiVersionsRequest, caller: Caller, context: RequestContext) -> Any:
     if caller.version >= NAMES_FROM:
         for name in (request.client_software_name, request.client_software_version):
             if not _SOFTWARE.fullmatch(name):
@@ -45,7 +45,7 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return answer(Code.NONE, EVERY_API if caller.is_node else APIS, context.metadata.image, caller.version)
 
 
-def _check_route(request: Any, context: RequestContext) -> None:
+def _check_route(request: ApiVersionsRequest, context: RequestContext) -> None:
     """Raises Refused for a client that means another node, or another cluster."""
     if (request.cluster_id is None) != (request.node_id == NO_NODE):
         raise Refused(Code.INVALID_REQUEST, "cluster id and node id come together, or not at all")
@@ -98,5 +98,5 @@ def _finalized(image: MetadataImage) -> tuple[FinalizedFeatureKey, ...]:
     )
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: ApiVersionsRequest, code: Code, message: str | None) -> Any:
     return ApiVersionsResponse(error_code=code, api_keys=(), throttle_time=datetime.timedelta(0))

@@ -153,6 +153,8 @@ _WHOLE: dict[str, Callable[[Gate, Any], None]] = {
     "describe_acls": _cluster(_O.DESCRIBE),
     "describe_user_scram_credentials": _cluster(_O.DESCRIBE),
     "list_config_resources": _cluster(_O.DESCRIBE_CONFIGS),
+    "describe_client_quotas": _cluster(_O.DESCRIBE_CONFIGS),
+    "alter_client_quotas": _cluster(_O.ALTER_CONFIGS),
     "create_acls": _cluster(_O.ALTER),
     "delete_acls": _cluster(_O.ALTER),
     "alter_user_scram_credentials": _cluster(_O.ALTER),

@@ -20,7 +20,7 @@ REQUEST = BeginQuorumEpochRequest
 RESPONSE = BeginQuorumEpochResponse
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(request: BeginQuorumEpochRequest, caller: Caller, context: RequestContext) -> BeginQuorumEpochResponse:
     part = only_partition(request.topics)
     check_sender(request.cluster_id, part.leader_id, caller, context)
     answer = quorum_of(context).step(BeginEpoch(part.leader_id, part.leader_epoch))
@@ -31,7 +31,7 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return BeginQuorumEpochResponse(error_code=Code.NONE, topics=topics)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: BeginQuorumEpochRequest, code: Code, message: str | None) -> BeginQuorumEpochResponse:
     return BeginQuorumEpochResponse(error_code=code, topics=())
 
 

@@ -7,12 +7,12 @@ answers it.
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 
 from chronik.api.context import Caller, RequestContext
+from chronik.api.node_sender import check_is_node
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, HeartbeatAnswer
 
@@ -20,7 +20,8 @@ REQUEST = BrokerHeartbeatRequest
 RESPONSE = BrokerHeartbeatResponse
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: BrokerHeartbeatRequest, caller: Caller, context: RequestContext) -> BrokerHeartbeatResponse:
+    check_is_node(request.broker_id, caller)
     command = BrokerHeartbeat(
         broker_id=request.broker_id,
         broker_epoch=request.broker_epoch,
@@ -31,7 +32,7 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return _response(Code.NONE, await context.metadata.ask_here(command))
 
 
-def _response(code: Code, answer: HeartbeatAnswer) -> Any:
+def _response(code: Code, answer: HeartbeatAnswer) -> BrokerHeartbeatResponse:
     return BrokerHeartbeatResponse(
         throttle_time=datetime.timedelta(0),
         error_code=code,
@@ -41,5 +42,5 @@ def _response(code: Code, answer: HeartbeatAnswer) -> Any:
     )
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: BrokerHeartbeatRequest, code: Code, message: str | None) -> BrokerHeartbeatResponse:
     return _response(code, HeartbeatAnswer(is_caught_up=False, is_fenced=True, should_shut_down=False))

@@ -10,13 +10,13 @@ synced, so that a kill loses nothing. Where it is not (`durability = "os"`), a n
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
 from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 
 from chronik.api import topic_ids
 from chronik.api.context import Caller, RequestContext
+from chronik.api.node_sender import check_is_node
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import RegisterBroker
 from chronik.core.machines.metadata.records import BrokerEndpoint
@@ -29,7 +29,9 @@ NO_EPOCH = -1
 SHORTENED = -2
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(
+    request: BrokerRegistrationRequest, caller: Caller, context: RequestContext
+) -> BrokerRegistrationResponse:
     if not context.metadata.is_controller:
         raise Refused(Code.NOT_CONTROLLER)
     if request.cluster_id != context.cluster_id:
@@ -40,8 +42,7 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     if request.broker_id == context.node_id:
         # This node's own broker does not come this way.
         raise Refused(Code.DUPLICATE_BROKER_REGISTRATION, f"The controller itself has the id {context.node_id}.")
-    if caller.node_id != request.broker_id:  # what is registered stays in the metadata, for good
-        raise Refused(Code.CLUSTER_AUTHORIZATION_FAILED, f"this connection is not that of node {request.broker_id}")
+    check_is_node(request.broker_id, caller)  # what is registered stays in the metadata, for good
     if not request.listeners:
         raise Refused(Code.INVALID_REGISTRATION, "No listeners specified in request")
     end_points = tuple(
@@ -64,13 +65,14 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
         internal_host=for_nodes.host,
         internal_port=for_nodes.port,
         end_points=for_clients,
+        principal=caller.principal,
     )
     return _response(Code.NONE, await context.metadata.ask_here(command))
 
 
-def _response(code: Code, broker_epoch: int) -> Any:
+def _response(code: Code, broker_epoch: int) -> BrokerRegistrationResponse:
     return BrokerRegistrationResponse(throttle_time=datetime.timedelta(0), error_code=code, broker_epoch=broker_epoch)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: BrokerRegistrationRequest, code: Code, message: str | None) -> BrokerRegistrationResponse:
     return _response(code, NO_EPOCH)

@@ -19,6 +19,7 @@ class Peer:
     """The other end of a connection: what is known of it, beyond one request."""
 
     __slots__ = (
+        "authenticated_as",
         "caller",
         "connection_id",
         "host",
@@ -31,18 +32,21 @@ class Peer:
         "node_id",
         "order",
         "principal",
+        "throttle_ms",
     )
 
     def __init__(self, connection_id: int, host: str, listener: str = "") -> None:
         self.connection_id = connection_id
         self.host = host
         self.listener = listener
-        self.principal: KafkaPrincipal = ANONYMOUS
+        self.principal: KafkaPrincipal = ANONYMOUS  # for which it asks
+        self.authenticated_as: KafkaPrincipal = ANONYMOUS  # the same, but for a node that asks for a client
         self.login: SaslLogin | None = None  # where clients log in
         self.is_refused = False  # it could not log in: its connection ends with the next answer
         self.may_be_node = True  # nothing that is known of it says that it is none
         self.is_node = False  # it has identified itself as another node of this cluster
         self.node_id = -1  # which one
+        self.throttle_ms = 0  # with its next answer it is not read from for so long: it is over a quota
         self.is_forwarded = False  # it is a node's that asks for a client, whose principal and host it has
         self.order = BatchOrder()  # of the idempotent batches that it sends
         self.caller: Caller | None = None  # of its last request; None again when anything of the above changes
@@ -57,7 +61,8 @@ class Peer:
         self.is_forwarded, self.caller = True, None
 
     def authenticate_as(self, principal: KafkaPrincipal) -> None:
-        self.principal, self.caller = principal, None
+        self.principal = self.authenticated_as = principal
+        self.caller = None
 
     def caller_for(self, header: RequestHeader) -> Caller:
         """Mostly that of the request before: then nothing is made, and code that compares callers sees the same one."""

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
 from chronik.core.access.sasl import SaslLogin
+from chronik.core.config.sections.quotas import QuotasConfig
 from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.producer_ids import ProducerIds
+from chronik.core.quotas.client_quotas import ClientQuotas
+from chronik.core.quotas.limits import QuotaLimits
 from chronik.core.records.control import Marker
 from chronik.core.replica.batch_order import BatchOrder
 from chronik.trace.metrics import Metrics
@@ -364,21 +367,30 @@ class QuorumDesk(Protocol):
     async def remove_voter(self, node_id: int) -> None: ...
 
 
+@dataclass
+class FetchContext:
+    """What only fetches need, those of consumers and those of followers."""
+
+    config: FetchConfig
+    sessions: FetchSessions
+    leader_throttle: Throttle  # of what followers that are not in sync are given
+    is_slow: Callable[[int], bool] = lambda connection_id: False  # whether a client does not take what it is sent
+    cold_reads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COLD_READS))
+
+
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     """Everything within a handler's reach."""
 
     node_id: int
     cluster_id: str
-    fetch_config: FetchConfig
     clock: Clock
     chance: Chance
     metadata: MetadataDesk
     groups: GroupsDesk
     replicas: ReplicaDesk
     waiting: WaitingDesk
-    sessions: FetchSessions
-    leader_throttle: Throttle  # of what followers that are not in sync are given
+    fetching: FetchContext
     start: Callable[[Coroutine[Any, Any, None]], object]  # work that outlives the handler, watched by the node
     producer_ids: ProducerIds = field(default_factory=ProducerIds)  # of blocks that are this node's alone
     metrics: Metrics = field(default_factory=Metrics)
@@ -387,7 +399,6 @@ class RequestContext:
     transactions: TransactionsDesk | None = None  # None in tests of what has nothing to do with them
     verification: VerificationDesk | None = None  # the same
     quorum: QuorumDesk | None = None
+    quotas: ClientQuotas = field(default_factory=lambda: ClientQuotas(QuotaLimits(), QuotasConfig()))
     authorizer: Authorizer | None = None  # None without access control: then there are no ACLs to speak of
     look: Look | None = None  # None where nothing looks: in the simulator
-    is_slow: Callable[[int], bool] = lambda connection_id: False  # whether a client does not take what it is sent
-    cold_reads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COLD_READS))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 from kio.schema.create_acls.v3.request import CreateAclsRequest
 from kio.schema.create_acls.v3.response import AclCreationResult, CreateAclsResponse
@@ -18,16 +17,16 @@ REQUEST = CreateAclsRequest
 RESPONSE = CreateAclsResponse
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: CreateAclsRequest, caller: Caller, context: RequestContext) -> CreateAclsResponse:
     check_enabled(context)
     acls = tuple((context.chance.uuid(), acl_of(creation)) for creation in request.creations)
     return _response(await context.metadata.ask_here(CreateAcls(acls)))
 
 
-def _response(outcomes: tuple[ChangeOutcome, ...]) -> Any:
+def _response(outcomes: tuple[ChangeOutcome, ...]) -> CreateAclsResponse:
     results = tuple(AclCreationResult(error_code=one.code, error_message=one.message) for one in outcomes)
     return CreateAclsResponse(throttle_time=datetime.timedelta(0), results=results)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: CreateAclsRequest, code: Code, message: str | None) -> CreateAclsResponse:
     return _response((ChangeOutcome(code, message),) * len(request.creations))

@@ -16,6 +16,7 @@ from kio.schema.create_topics.v7.response import CreatableTopicConfigs, Creatabl
 from chronik.api import topic_ids
 from chronik.api.applied import wait_until_applied
 from chronik.api.context import Caller, RequestContext
+from chronik.api.throttling import EXCEEDED, mutation_quota, with_wait
 from chronik.core.config.describe import describe_topic
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import (
@@ -27,11 +28,13 @@ from chronik.core.machines.metadata.commands import (
 )
 from chronik.core.machines.metadata.names import is_internal
 
+STRICT_FROM = 6  # this version knows THROTTLING_QUOTA_EXCEEDED (KIP-599)
+_EXCEEDED = EXCEEDED.code, EXCEEDED.message
 REQUEST = CreateTopicsRequest
 RESPONSE = CreateTopicsResponse
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: CreateTopicsRequest, caller: Caller, context: RequestContext) -> Any:
     began_ms = context.clock.monotonic_ms()
     if _is_internal(request):
         own = await context.metadata.ask_here(CreateInternalTopic(request.topics[0].name, context.chance.uuid()))
@@ -48,12 +51,29 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
         )
         for topic in request.topics
     )
-    created = await context.metadata.ask_here(CreateTopics(wanted, request.validate_only))
+    quota = mutation_quota(caller, context, STRICT_FROM)
+    allowed = tuple(topic for topic in wanted if quota.takes(_partitions_of(topic, context), began_ms))
+    names = {topic.name for topic in allowed}
+    over = tuple(_refused(topic.name, *_EXCEEDED) for topic in wanted if topic.name not in names)
+    if over and not allowed:
+        return with_wait(_response(over), quota)
+    created = await context.metadata.ask_here(CreateTopics(allowed, request.validate_only))
     await wait_until_applied(context, request.timeout, began_ms)
-    return _response(tuple(_result(one, context) for one in created))
+    return with_wait(_response((*(_result(one, context) for one in created), *over)), quota)
 
 
-def _is_internal(request: Any) -> bool:
+def _partitions_of(topic: NewTopic, context: RequestContext) -> int:
+    """What it takes of the quota; one that is there already is refused, and takes nothing."""
+    image = context.metadata.image
+    if image.topic(topic.name) is not None:
+        return 0
+    if topic.assignments:
+        return len(topic.assignments)
+    is_default = topic.partition_count == USE_DEFAULT
+    return max(0, image.node_config.topics.num_partitions if is_default else topic.partition_count)
+
+
+def _is_internal(request: CreateTopicsRequest) -> bool:
     """A node needs one of our own topics and leaves to us what it is like. So it is made for every node that asks that
     way."""
     if request.validate_only or len(request.topics) != 1:
@@ -95,5 +115,5 @@ def _response(results: tuple[Any, ...]) -> Any:
     return CreateTopicsResponse(throttle_time=datetime.timedelta(0), topics=results)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: CreateTopicsRequest, code: Code, message: str | None) -> Any:
     return _response(tuple(_refused(topic.name, code, message) for topic in request.topics))

@@ -19,12 +19,12 @@ REQUEST = DeleteAclsRequest
 RESPONSE = DeleteAclsResponse
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: DeleteAclsRequest, caller: Caller, context: RequestContext) -> DeleteAclsResponse:
     check_enabled(context)
     return _response(await context.metadata.ask_here(DeleteAcls(tuple(map(filter_of, request.filters)))))
 
 
-def _response(answers: tuple[DeletedAcls, ...]) -> Any:
+def _response(answers: tuple[DeletedAcls, ...]) -> DeleteAclsResponse:
     results = tuple(
         DeleteAclsFilterResult(
             error_code=answer.outcome.code,
@@ -50,5 +50,5 @@ def _deleted(acl: Acl) -> Any:
     )
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: DeleteAclsRequest, code: Code, message: str | None) -> DeleteAclsResponse:
     return _response((DeletedAcls(ChangeOutcome(code, message)),) * len(request.filters))

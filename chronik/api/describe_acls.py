@@ -20,7 +20,7 @@ REQUEST = DescribeAclsRequest
 RESPONSE = DescribeAclsResponse
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(request: DescribeAclsRequest, caller: Caller, context: RequestContext) -> DescribeAclsResponse:
     check_enabled(context)
     wanted = filter_of(request)
     wanted.check()
@@ -44,11 +44,11 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return _response(Code.NONE, None, resources)
 
 
-def _response(code: Code, message: str | None, resources: tuple[Any, ...]) -> Any:
+def _response(code: Code, message: str | None, resources: tuple[Any, ...]) -> DescribeAclsResponse:
     return DescribeAclsResponse(
         throttle_time=datetime.timedelta(0), error_code=code, error_message=message, resources=resources
     )
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: DescribeAclsRequest, code: Code, message: str | None) -> DescribeAclsResponse:
     return _response(code, message, ())

@@ -7,7 +7,6 @@ registered but out (fenced).
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
@@ -27,7 +26,7 @@ BROKERS = 1
 CONTROLLERS = 2
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(request: DescribeClusterRequest, caller: Caller, context: RequestContext) -> DescribeClusterResponse:
     _check_endpoint(request.endpoint_type)
     image = context.metadata.image
     brokers = sorted(image.brokers.values(), key=lambda broker: broker.id)
@@ -61,7 +60,7 @@ def _check_endpoint(endpoint_type: int) -> None:
     raise Refused(Code.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {endpoint_type}")
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: DescribeClusterRequest, code: Code, message: str | None) -> DescribeClusterResponse:
     return DescribeClusterResponse(
         throttle_time=datetime.timedelta(0), error_code=code, error_message=message, cluster_id="", brokers=()
     )

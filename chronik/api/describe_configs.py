@@ -37,11 +37,11 @@ REQUEST = DescribeConfigsRequest
 RESPONSE = DescribeConfigsResponse
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(request: DescribeConfigsRequest, caller: Caller, context: RequestContext) -> DescribeConfigsResponse:
     return _response(tuple(_described(resource, request, context) for resource in request.resources))
 
 
-def _described(resource: Any, request: Any, context: RequestContext) -> Any:
+def _described(resource: Any, request: DescribeConfigsRequest, context: RequestContext) -> Any:
     try:
         shown = _shown(resource, context)
     except Refused as refused:
@@ -90,7 +90,7 @@ def _logger(name: str, level: str) -> ShownConfig:
     )
 
 
-def _config(config: ShownConfig, request: Any) -> Any:
+def _config(config: ShownConfig, request: DescribeConfigsRequest) -> Any:
     synonyms = config.synonyms if request.include_synonyms else ()
     return DescribeConfigsResourceResult(
         name=config.name,
@@ -114,9 +114,9 @@ def _result(resource: Any, code: Code, message: str | None, configs: tuple[Any, 
     )
 
 
-def _response(results: tuple[Any, ...]) -> Any:
+def _response(results: tuple[Any, ...]) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(throttle_time=datetime.timedelta(0), results=results)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: DescribeConfigsRequest, code: Code, message: str | None) -> DescribeConfigsResponse:
     return _response(tuple(_result(resource, code, message, ()) for resource in request.resources))

@@ -21,7 +21,7 @@ REQUEST = DescribeProducersRequest
 RESPONSE = DescribeProducersResponse
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(request: DescribeProducersRequest, caller: Caller, context: RequestContext) -> DescribeProducersResponse:
     topics = tuple(
         TopicResponse(
             name=topic.name, partitions=tuple(_partition(topic.name, part, context) for part in topic.partition_indexes)
@@ -57,7 +57,7 @@ def _refused(partition: int, code: Code, message: str | None) -> Any:
     return PartitionResponse(partition_index=partition, error_code=code, error_message=message, active_producers=())
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: DescribeProducersRequest, code: Code, message: str | None) -> DescribeProducersResponse:
     topics = tuple(
         TopicResponse(
             name=topic.name, partitions=tuple(_refused(part, code, message) for part in topic.partition_indexes)

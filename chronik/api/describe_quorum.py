@@ -29,7 +29,7 @@ RESPONSE = DescribeQuorumResponse
 LISTENER = "CONTROLLER"
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(request: DescribeQuorumRequest, caller: Caller, context: RequestContext) -> DescribeQuorumResponse:
     only_partition(request.topics)
     quorum = quorum_of(context)
     try:
@@ -51,7 +51,7 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return _response(part, [(node_id, address) for node_id, address in voters if address is not None])
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: DescribeQuorumRequest, code: Code, message: str | None) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(error_code=code, error_message=message, topics=(), nodes=())
 
 
@@ -68,7 +68,7 @@ def _part(code: Code, message: str | None, leader: int | None, epoch: int) -> An
     )
 
 
-def _response(part: Any, nodes: Sequence[tuple[int, tuple[str, int]]]) -> Any:
+def _response(part: Any, nodes: Sequence[tuple[int, tuple[str, int]]]) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(
         error_code=Code.NONE,
         error_message=None,

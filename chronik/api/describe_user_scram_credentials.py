@@ -20,7 +20,9 @@ REQUEST = DescribeUserScramCredentialsRequest
 RESPONSE = DescribeUserScramCredentialsResponse
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(
+    request: DescribeUserScramCredentialsRequest, caller: Caller, context: RequestContext
+) -> DescribeUserScramCredentialsResponse:
     found: dict[str, list[Any]] = {}
     for (user, mechanism), kept in context.metadata.image.access.scram.items():
         found.setdefault(user, []).append(CredentialInfo(mechanism=mechanism, iterations=kept.iterations))
@@ -41,11 +43,13 @@ def _result(user: str, count: int, infos: list[Any]) -> Any:
     )
 
 
-def _response(code: Code, message: str | None, results: tuple[Any, ...]) -> Any:
+def _response(code: Code, message: str | None, results: tuple[Any, ...]) -> DescribeUserScramCredentialsResponse:
     return DescribeUserScramCredentialsResponse(
         throttle_time=datetime.timedelta(0), error_code=code, error_message=message, results=results
     )
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(
+    request: DescribeUserScramCredentialsRequest, code: Code, message: str | None
+) -> DescribeUserScramCredentialsResponse:
     return _response(code, message, ())

@@ -24,7 +24,7 @@ RESPONSE = ElectLeadersResponse
 PREFERRED, UNCLEAN = 0, 1
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: ElectLeadersRequest, caller: Caller, context: RequestContext) -> ElectLeadersResponse:
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise Refused(Code.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     partitions = None if request.topic_partitions is None else tuple(_asked_for(request))
@@ -32,11 +32,11 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return _response(Code.NONE, elected)
 
 
-def _asked_for(request: Any) -> Iterable[tuple[str, int]]:
+def _asked_for(request: ElectLeadersRequest) -> Iterable[tuple[str, int]]:
     return ((topic.topic, number) for topic in request.topic_partitions or () for number in topic.partitions)
 
 
-def _response(code: Code, elected: Iterable[ElectedLeader]) -> Any:
+def _response(code: Code, elected: Iterable[ElectedLeader]) -> ElectLeadersResponse:
     topics: dict[str, list[Any]] = {}
     for one in elected:
         result = PartitionResult(
@@ -52,7 +52,7 @@ def _response(code: Code, elected: Iterable[ElectedLeader]) -> Any:
     )
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: ElectLeadersRequest, code: Code, message: str | None) -> ElectLeadersResponse:
     return _response(
         code, [ElectedLeader(topic, number, ChangeOutcome(code, message)) for topic, number in _asked_for(request)]
     )

@@ -20,7 +20,7 @@ REQUEST = EndQuorumEpochRequest
 RESPONSE = EndQuorumEpochResponse
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(request: EndQuorumEpochRequest, caller: Caller, context: RequestContext) -> EndQuorumEpochResponse:
     part = only_partition(request.topics)
     check_sender(request.cluster_id, part.leader_id, caller, context)
     successors = tuple(candidate.candidate_id for candidate in part.preferred_candidates)
@@ -32,7 +32,7 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return EndQuorumEpochResponse(error_code=Code.NONE, topics=topics)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: EndQuorumEpochRequest, code: Code, message: str | None) -> EndQuorumEpochResponse:
     return EndQuorumEpochResponse(error_code=code, topics=())
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from chronik.api import authorization, follower_fetch, quorum_fetch
+from chronik.api import authorization, follower_fetch, quorum_fetch, throttling
 from chronik.api.call import Call
 from chronik.api.context import RequestContext
 from chronik.api.leaders import LEADER_CHANGED, current_leader, endpoints_of
@@ -89,11 +89,11 @@ def _partitions(
     session: FetchSession | None = None
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
-            context.sessions.close(request.session_id)
+            context.fetching.sessions.close(request.session_id)
         if request.session_epoch == INITIAL_EPOCH and request.partitions:
-            session = context.sessions.create(1 + context.chance.below(SESSION_IDS), now_ms, has_ids=has_ids)
+            session = context.fetching.sessions.create(1 + context.chance.below(SESSION_IDS), now_ms, has_ids=has_ids)
     else:
-        session = context.sessions.resume(request.session_id, request.session_epoch, now_ms, has_ids=has_ids)
+        session = context.fetching.sessions.resume(request.session_id, request.session_epoch, now_ms, has_ids=has_ids)
     if session is None:
         asked = [
             SessionPartition((p.topic, p.partition), p.fetch_offset, p.max_bytes, p.leader_epoch)
@@ -143,7 +143,9 @@ class _Fetch:
         self._partitions = partitions
         self._context = context
         self._gate = authorization.gate_of(context, call.caller, "fetch")
-        self._max_bytes = min(request.max_bytes, context.fetch_config.fetch_max_bytes)
+        self._max_bytes = min(request.max_bytes, context.fetching.config.fetch_max_bytes)
+        if context.quotas.limits.is_in_use:
+            self._max_bytes = throttling.fetch_bytes_max(call, context, self._max_bytes)
         self._deadline: object | None = None
         self._parked_at: list[Replica] = []
         self._is_done = False
@@ -250,7 +252,7 @@ class _Fetch:
         """Some of it is not in memory: wait for the disk without holding up anyone else. Only a few do so at a time,
         and have their answers in memory."""
         try:
-            async with self._context.cold_reads:
+            async with self._context.fetching.cold_reads:
                 contents: list[Outgoing | Unread] = []
                 for part in plan.parts:
                     content = b"" if part.slice is None else self._context.replicas.read_cached(part.slice)
@@ -264,9 +266,15 @@ class _Fetch:
 
     def _send(self, plan: Plan, contents: list[Outgoing | Unread]) -> None:
         session = self._session
+        throttle_ms = 0
+        if self._context.quotas.limits.is_in_use:
+            throttle_ms, is_withheld = throttling.with_fetch(self._call, self._context, plan.size_bytes)
+            if is_withheld:
+                self._send_nothing(throttle_ms)
+                return
         answers: list[FetchAnswer] = []
         # A client that takes its time is not to keep records in memory, nor is an answer of very many partitions.
-        kept_bytes = KEPT_BYTES if self._context.is_slow(self._call.caller.connection_id) else 0
+        kept_bytes = KEPT_BYTES if self._context.fetching.is_slow(self._call.caller.connection_id) else 0
         for part, content in zip(plan.parts, contents, strict=True):
             answer = self._partition_answer(part, content, SENT_UNREAD_BYTES if kept_bytes < KEPT_BYTES else 1)
             if not isinstance(answer.records, FileSlice):
@@ -280,7 +288,21 @@ class _Fetch:
         listener = self._call.caller.listener
         nodes = endpoints_of(self._context.metadata.image, leaders, listener) if leaders else ()
         header = self._call.header
-        self._call.answer(wire.encode(header.version, header.correlation_id, 0, session_id, answers, nodes))
+        self._call.answer(
+            wire.encode(header.version, header.correlation_id, 0, session_id, answers, nodes, throttle_ms)
+        )
+
+    def _send_nothing(self, throttle_ms: int) -> None:
+        """Over its quota: it asks again when it has waited, for all that it asked for now (KIP-219). A session that it
+        has not heard of yet is none."""
+        session_id = NO_SESSION if self._session is None else self._session.session_id
+        if session_id != NO_SESSION and self._request.session_epoch == INITIAL_EPOCH:
+            self._context.fetching.sessions.close(session_id)
+            session_id = NO_SESSION
+        header = self._call.header
+        self._call.answer(
+            wire.encode(header.version, header.correlation_id, 0, session_id, [], throttle_ms=throttle_ms)
+        )
 
     def _partition_answer(self, part: Part, content: Outgoing | Unread, unread_from_bytes: int) -> FetchAnswer:
         topic, partition = part.asked.key
@@ -357,7 +379,7 @@ def _reason(context: RequestContext, part: Part, code: Code) -> str | None:
 
 def preferred_replica(context: RequestContext, replica: Replica, fetch_offset: int, rack: str) -> int:
     """Which follower a consumer of this rack should read from, as Kafka's RackAwareReplicaSelector has it; -1: here."""
-    if context.fetch_config.replica_selector_class not in RACK_AWARE or replica.in_sync is None:
+    if context.fetching.config.replica_selector_class not in RACK_AWARE or replica.in_sync is None:
         return -1
     brokers = context.metadata.image.brokers
     own = brokers.get(replica.node_id)

@@ -31,7 +31,7 @@ RESPONSE = FetchSnapshotResponse
 NO_TIME = datetime.timedelta(0)
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(request: FetchSnapshotRequest, caller: Caller, context: RequestContext) -> FetchSnapshotResponse:
     check_sender(request.cluster_id, request.replica_id, caller, context)
     part = only_partition(request.topics, "partition", "name")
     point = LogPoint(part.snapshot_id.epoch, part.snapshot_id.end_offset)
@@ -58,7 +58,7 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return FetchSnapshotResponse(throttle_time=NO_TIME, error_code=Code.NONE, topics=topics)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: FetchSnapshotRequest, code: Code, message: str | None) -> FetchSnapshotResponse:
     return FetchSnapshotResponse(throttle_time=NO_TIME, error_code=code, topics=())
 
 

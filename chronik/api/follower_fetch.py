@@ -63,7 +63,7 @@ def _objection(request: FetchRequest, caller: Caller, context: RequestContext) -
 
 
 def _session(request: FetchRequest, context: RequestContext) -> FollowerSession | Code:
-    followers = context.sessions.followers
+    followers = context.fetching.sessions.followers
     known = followers.get(request.replica_id)
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         # A follower has one stream to each leader: whatever was before this is over.
@@ -200,7 +200,7 @@ class FollowerSession:
         self._held_back[key] = None
         self._context.metrics.throttled_waits[LEADER] += 1
         if self._throttle_timer is None:
-            delay_ms = self._context.leader_throttle.look_again_ms(now_ms)
+            delay_ms = self._context.fetching.leader_throttle.look_again_ms(now_ms)
             self._throttle_timer = self._context.waiting.after_ms(delay_ms, self._let_go_on)
 
     def _let_go_on(self) -> None:
@@ -280,7 +280,7 @@ class FollowerSession:
     def _plan(self, request: FetchRequest) -> list[_Part]:
         """What an answer would hold now."""
         parts: list[_Part] = []
-        room = min(request.max_bytes, self._context.fetch_config.fetch_max_bytes)
+        room = min(request.max_bytes, self._context.fetching.config.fetch_max_bytes)
         is_first = True
         for key in list(self._news):
             entry = self._entries[key]
@@ -315,7 +315,7 @@ class FollowerSession:
         self, key: Key, entry: _Entry, replica: Replica, room: int, *, is_first: bool
     ) -> tuple[Slice | Diverging | None, bool]:
         """What a partition gives to an answer with this much room, and whether a throttle holds its records back."""
-        asked, throttle = entry.asked, self._context.leader_throttle
+        asked, throttle = entry.asked, self._context.fetching.leader_throttle
         position, room = (asked.fetch_offset, asked.last_fetched_epoch), min(asked.max_bytes, room)
         if not throttle.covers(replica):
             return replica.read_for_follower(*position, room, at_least_one=is_first), False

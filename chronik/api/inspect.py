@@ -22,6 +22,8 @@ from chronik.core.ports import Outgoing
 from chronik.wire.framing import RequestHeader
 from chronik.wire.versions import INSPECT
 
+# For a program that may not look that is another answer than one that could not be given.
+_FORBIDDEN = (Code.CLUSTER_AUTHORIZATION_FAILED,)
 _LENGTH = struct.Struct(">i")
 _HEAD = struct.Struct(">iii")  # size of the frame, correlation id, length of the JSON
 
@@ -53,7 +55,9 @@ async def _wait_for_answer(looking: Awaitable[bytes | memoryview], call: Call, c
 
 def _refuse(call: Call, context: RequestContext, refusal: Refused) -> None:
     context.metrics.refused(INSPECT, refusal.code)
-    call.answer(_framed(call.header, _error(refusal.message or refusal.code.name)))
+    call.answer(
+        _framed(call.header, _error(refusal.message or refusal.code.name, is_forbidden=refusal.code in _FORBIDDEN))
+    )
 
 
 def _parse(body: memoryview) -> dict[str, Any]:
@@ -93,8 +97,8 @@ async def _answer_of(asking: Awaitable[memoryview]) -> memoryview:
     return (await asking)[2 * _LENGTH.size :]  # behind the correlation id and the length, which are written anew
 
 
-def _error(message: str) -> bytes:
-    return json.dumps({"error": message}).encode()
+def _error(message: str, *, is_forbidden: bool = False) -> bytes:
+    return json.dumps({"error": message} | ({"is_forbidden": True} if is_forbidden else {})).encode()
 
 
 def _framed(header: RequestHeader, payload: bytes | memoryview) -> Sequence[Outgoing]:

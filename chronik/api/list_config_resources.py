@@ -23,7 +23,7 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 LISTED = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(request: ListConfigResourcesRequest, caller: Caller, context: RequestContext) -> ListConfigResourcesResponse:
     if caller.version == 0:
         return _response(Code.NONE, ())
     wanted = request.resource_types or LISTED
@@ -48,9 +48,9 @@ def _names(image: MetadataImage, kind: int) -> list[str]:
     return [str(broker_id) for broker_id in sorted(image.brokers)] if kind in (BROKER, BROKER_LOGGER) else []
 
 
-def _response(code: Code, resources: tuple[Any, ...]) -> Any:
+def _response(code: Code, resources: tuple[Any, ...]) -> ListConfigResourcesResponse:
     return ListConfigResourcesResponse(throttle_time=datetime.timedelta(0), error_code=code, config_resources=resources)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: ListConfigResourcesRequest, code: Code, message: str | None) -> ListConfigResourcesResponse:
     return _response(code, ())

@@ -23,7 +23,9 @@ REQUEST = ListPartitionReassignmentsRequest
 RESPONSE = ListPartitionReassignmentsResponse
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(
+    request: ListPartitionReassignmentsRequest, caller: Caller, context: RequestContext
+) -> ListPartitionReassignmentsResponse:
     topics = None
     if request.topics is not None:
         topics = [(topic.name, tuple(topic.partition_indexes)) for topic in request.topics]
@@ -43,11 +45,13 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     )
 
 
-def _response(code: Code, message: str | None, topics: tuple[Any, ...]) -> Any:
+def _response(code: Code, message: str | None, topics: tuple[Any, ...]) -> ListPartitionReassignmentsResponse:
     return ListPartitionReassignmentsResponse(
         throttle_time=datetime.timedelta(0), error_code=code, error_message=message, topics=topics
     )
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(
+    request: ListPartitionReassignmentsRequest, code: Code, message: str | None
+) -> ListPartitionReassignmentsResponse:
     return _response(code, message, ())

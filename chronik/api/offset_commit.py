@@ -11,10 +11,9 @@ from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 from chronik.api.context import Caller, RequestContext
 from chronik.api.durations import milliseconds
 from chronik.api.refusals import trace_refusal
+from chronik.api.topics_to_commit import TopicsToCommit
 from chronik.core.errors import Code
-from chronik.core.machines.groups.commands import CommitOffsets, OffsetToCommit
-from chronik.core.machines.metadata.image import MetadataImage
-from chronik.core.machines.metadata.image import Topic as KnownTopic
+from chronik.core.machines.groups.commands import CommitOffsets
 from chronik.wire.unions.offset_commit import (
     AnyOffsetCommitRequest,
     AnyOffsetCommitResponse,
@@ -30,36 +29,22 @@ TOPIC_IDS_FROM = 10
 
 
 async def handle(request: AnyOffsetCommitRequest, caller: Caller, context: RequestContext) -> AnyOffsetCommitResponse:
-    by_id = caller.version >= TOPIC_IDS_FROM
-    # Looked up once: while the coordinator is asked, topics come, go and grow.
-    found = [_find(topic, by_id, context.metadata.image) for topic in request.topics]
-    offsets = tuple(
-        OffsetToCommit(
-            known.name, p.partition_index, p.committed_offset, p.committed_leader_epoch, p.committed_metadata, known.id
-        )
-        for topic, (known, problems) in zip(request.topics, found, strict=True)
-        for p, problem in zip(topic.partitions, problems, strict=True)
-        if known is not None and not problem
-    )
+    wanted = TopicsToCommit(request.topics, caller.version >= TOPIC_IDS_FROM, context.metadata.image)
     codes: list[Code] = []
-    if offsets:
+    if wanted.offsets:
         command = CommitOffsets(
             group_id=request.group_id,
             member_id=request.member_id,
             instance_id=request.group_instance_id,
             generation=request.generation_id_or_member_epoch,
-            offsets=offsets,
+            offsets=wanted.offsets,
             retention_ms=milliseconds(request.retention_time),
             knows_epochs=caller.version >= EPOCHS_FROM,
         )
         codes = list((await context.groups.ask(request.group_id, command)).codes)
         if context.observation.observer.is_observing:
             _report(command, codes, caller, context)
-    given = iter(codes)
-    topics = [
-        _topic(topic, [problem or next(given) for problem in problems])
-        for topic, (_, problems) in zip(request.topics, found, strict=True)
-    ]
+    topics = map(_topic, request.topics, wanted.codes(codes))
     return AnyOffsetCommitResponse(topics=tuple(topics))
 
 
@@ -72,21 +57,6 @@ def _report(command: CommitOffsets, codes: list[Code], caller: Caller, context: 
             trace_refusal(context, "offset_commit", caller, code, f"group {group}", topic, partition)
         else:
             observer.committed(topic, partition, group, caller, offset)
-
-
-def _find(topic: AnyOffsetCommitTopic, by_id: bool, image: MetadataImage) -> tuple[KnownTopic | None, list[Code]]:
-    """The topic, and for each partition why nothing can be committed for it: NONE where something can."""
-    if by_id:
-        known = None if topic.topic_id is None else image.topic_by_id(topic.topic_id.bytes)
-    else:
-        known = image.topic(topic.name)
-    if known is None:
-        return None, [Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION] * len(topic.partitions)
-    exists = range(len(known.partitions))
-    return known, [
-        Code.NONE if partition.partition_index in exists else Code.UNKNOWN_TOPIC_OR_PARTITION
-        for partition in topic.partitions
-    ]
 
 
 def _topic(topic: AnyOffsetCommitTopic, codes: list[Code]) -> AnyOffsetCommitTopicResponse:

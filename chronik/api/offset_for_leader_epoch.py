@@ -20,7 +20,9 @@ REQUEST = OffsetForLeaderEpochRequest
 RESPONSE = OffsetForLeaderEpochResponse
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(
+    request: OffsetForLeaderEpochRequest, caller: Caller, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
     topics = tuple(
         OffsetForLeaderTopicResult(
             topic=topic.topic, partitions=tuple(_partition(topic.topic, part, context) for part in topic.partitions)
@@ -41,7 +43,7 @@ def _partition(topic: str, wanted: Any, context: RequestContext) -> Any:
     return EpochEndOffset(error_code=Code.NONE, partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: OffsetForLeaderEpochRequest, code: Code, message: str | None) -> OffsetForLeaderEpochResponse:
     topics = tuple(
         OffsetForLeaderTopicResult(
             topic=topic.topic,

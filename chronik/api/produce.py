@@ -35,7 +35,7 @@ from enum import Enum
 from functools import partial
 from typing import TypeAlias
 
-from chronik.api import authorization
+from chronik.api import authorization, throttling
 from chronik.api.call import Call
 from chronik.api.context import NULL_RECORDS, HeldUp, PartitionBatch, RequestContext
 from chronik.api.leaders import LEADER_CHANGED, current_leader, endpoints_of
@@ -452,13 +452,16 @@ class _Pending:
         self.outstanding -= 1
         if self.outstanding:
             return
+        throttle_ms = 0
+        if self.context.quotas.limits.is_in_use:
+            throttle_ms = throttling.after_produce(self.call, self.context)
         if self.request.acks == 0:
             # Nothing reads an answer to acks=0; hanging up is the only way to say that something went wrong.
             self.call.answer(None if self.failed else ())
             return
         version = self.call.header.version
         endpoints = self._name_leaders() if self.failed and version >= wire.LEADERS_FROM else ()
-        self.call.answer((wire.encode(version, self.call.header.correlation_id, self.topics, endpoints),))
+        self.call.answer((wire.encode(version, self.call.header.correlation_id, self.topics, endpoints, throttle_ms),))
 
     def _name_leaders(self) -> Sequence[NodeEndpoint]:
         """Put the leader into each answer that says it has changed. Returns where those leaders are."""

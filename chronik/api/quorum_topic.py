@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from chronik.api.context import Caller, QuorumDesk, RequestContext
+from chronik.api.node_sender import check_is_node
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.raft.messages import NO_NODE
@@ -30,8 +31,7 @@ def check_sender(cluster_id: str | None, node_id: int, caller: Caller, context: 
     if cluster_id is None:
         raise Refused(Code.INCONSISTENT_CLUSTER_ID, f"this is cluster {context.cluster_id}, and no cluster was named")
     check_cluster(cluster_id, context)
-    if not caller.is_node or caller.node_id != node_id:
-        raise Refused(Code.CLUSTER_AUTHORIZATION_FAILED, f"this connection is not that of node {node_id}")
+    check_is_node(node_id, caller)
 
 
 def remembered(node_id: int, quorum: QuorumDesk) -> int:

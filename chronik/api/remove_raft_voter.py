@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from typing import Any
 
 from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
 from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
@@ -19,7 +18,7 @@ NO_TIME = datetime.timedelta(0)
 SAFE_S_MAX = 10.0
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: RemoveRaftVoterRequest, caller: Caller, context: RequestContext) -> RemoveRaftVoterResponse:
     check_cluster(request.cluster_id, context)
     try:
         async with asyncio.timeout(SAFE_S_MAX):
@@ -29,5 +28,5 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return RemoveRaftVoterResponse(throttle_time=NO_TIME, error_code=Code.NONE, error_message=None)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: RemoveRaftVoterRequest, code: Code, message: str | None) -> RemoveRaftVoterResponse:
     return RemoveRaftVoterResponse(throttle_time=NO_TIME, error_code=code, error_message=message)

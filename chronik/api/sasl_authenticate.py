@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import datetime
 import logging
-from typing import Any
 
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_authenticate.v2.response import SaslAuthenticateResponse
@@ -24,7 +23,7 @@ REQUEST = SaslAuthenticateRequest
 RESPONSE = SaslAuthenticateResponse
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: SaslAuthenticateRequest, caller: Caller, context: RequestContext) -> SaslAuthenticateResponse:
     login = caller.login
     if login is None:  # on a listener without SASL
         raise Refused(Code.ILLEGAL_SASL_STATE)
@@ -49,5 +48,5 @@ async def step(message: bytes, caller: Caller, context: RequestContext) -> bytes
         raise Refused(Code.SASL_AUTHENTICATION_FAILED, str(failed)) from failed
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: SaslAuthenticateRequest, code: Code, message: str | None) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(error_code=code, error_message=message, auth_bytes=b"")

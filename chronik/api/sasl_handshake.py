@@ -5,8 +5,6 @@ After version 0 the mechanism's messages come as they are, each with its size be
 
 from __future__ import annotations
 
-from typing import Any
-
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 
@@ -17,7 +15,7 @@ REQUEST = SaslHandshakeRequest
 RESPONSE = SaslHandshakeResponse
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(request: SaslHandshakeRequest, caller: Caller, context: RequestContext) -> SaslHandshakeResponse:
     login = caller.login
     if login is None:  # on a listener without SASL
         raise Refused(Code.ILLEGAL_SASL_STATE)
@@ -31,5 +29,5 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return SaslHandshakeResponse(error_code=Code.NONE, mechanisms=login.mechanisms)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: SaslHandshakeRequest, code: Code, message: str | None) -> SaslHandshakeResponse:
     return SaslHandshakeResponse(error_code=code, mechanisms=())

@@ -85,6 +85,7 @@ _ROWS = {
     "describe_topic_partitions": ApiRow(_ANYWHERE, (_DESCRIBE_TOPIC,)),
     "describe_acls": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),
     "describe_user_scram_credentials": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),
+    "describe_client_quotas": ApiRow(_ANYWHERE, (_CLUSTER_CONFIGS,)),
     "list_config_resources": ApiRow(_ANYWHERE, (_CLUSTER_CONFIGS,)),
     "inspect": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),  # ours, not Kafka's
     # Between nodes: each means the one it is sent to.
@@ -133,6 +134,7 @@ _ROWS = {
     "create_acls": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
     "delete_acls": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
     "alter_user_scram_credentials": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
+    "alter_client_quotas": ApiRow(_CONTROLLER, (_ALTER_CLUSTER_CONFIGS,)),
     "update_features": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
     "elect_leaders": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
     "alter_partition_reassignments": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),

@@ -6,7 +6,6 @@ Runs on the controller. One that is alive all the same registers again with its 
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
@@ -19,10 +18,10 @@ REQUEST = UnregisterBrokerRequest
 RESPONSE = UnregisterBrokerResponse
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: UnregisterBrokerRequest, caller: Caller, context: RequestContext) -> UnregisterBrokerResponse:
     await context.metadata.ask_here(UnregisterBroker(request.broker_id))
     return refuse(request, Code.NONE, None)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: UnregisterBrokerRequest, code: Code, message: str | None) -> UnregisterBrokerResponse:
     return UnregisterBrokerResponse(throttle_time=datetime.timedelta(0), error_code=code, error_message=message)

@@ -5,8 +5,6 @@ Up to version 1 a success has a result for each feature; a failure is one error 
 
 from __future__ import annotations
 
-from typing import Any
-
 from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.features import SAFE_DOWNGRADE, FeatureUpdate, UpdateFeatures
@@ -16,7 +14,7 @@ REQUEST = Request
 RESPONSE = Response
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: Request, caller: Caller, context: RequestContext) -> Response:
     updates = tuple(
         FeatureUpdate(
             update.feature, update.max_version_level, SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
@@ -27,7 +25,7 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return Response(results=tuple(Result(feature=update.name) for update in updates))
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: Request, code: Code, message: str | None) -> Response:
     if code is Code.INVALID_UPDATE_VERSION:
         message = f"The update failed for all features since the following feature had an error: {message}"
     return Response(error_code=code, error_message=message)

@@ -20,7 +20,7 @@ REQUEST = VoteRequest
 RESPONSE = VoteResponse
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(request: VoteRequest, caller: Caller, context: RequestContext) -> VoteResponse:
     part = only_partition(request.topics)
     check_sender(request.cluster_id, part.replica_id, caller, context)
     if request.voter_id not in (-1, context.node_id):
@@ -30,11 +30,11 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return _response(answer.code, answer.leader, answer.epoch, answer.is_granted)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: VoteRequest, code: Code, message: str | None) -> VoteResponse:
     return VoteResponse(error_code=code, topics=())
 
 
-def _response(code: Code, leader: int | None, epoch: int, is_granted: bool) -> Any:
+def _response(code: Code, leader: int | None, epoch: int, is_granted: bool) -> VoteResponse:
     part = wire.PartitionData(
         partition_index=PARTITION, error_code=code, leader_id=id_of(leader), leader_epoch=epoch, vote_granted=is_granted
     )

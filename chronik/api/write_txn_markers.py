@@ -15,7 +15,6 @@ transaction. While that one is reading its log the answer is NOT_LEADER_OR_FOLLO
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
 from kio.schema.write_txn_markers.v2.response import (
@@ -37,7 +36,7 @@ RESPONSE = WriteTxnMarkersResponse
 REPLICATED_WITHIN_MS = 30_000  # else the coordinator hears REQUEST_TIMED_OUT, and sends it again
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: WriteTxnMarkersRequest, caller: Caller, context: RequestContext) -> WriteTxnMarkersResponse:
     asked = [
         [[_write(marker, topic.name, index, context) for index in topic.partition_indexes] for topic in marker.topics]
         for marker in request.markers
@@ -73,7 +72,7 @@ def _write(marker: WritableTxnMarker, topic: str, partition: int, context: Reque
     return outcome
 
 
-def _response(request: Any, codes: list[list[list[Code]]]) -> Any:
+def _response(request: WriteTxnMarkersRequest, codes: list[list[list[Code]]]) -> WriteTxnMarkersResponse:
     return WriteTxnMarkersResponse(
         markers=tuple(
             WritableTxnMarkerResult(
@@ -94,6 +93,6 @@ def _response(request: Any, codes: list[list[list[Code]]]) -> Any:
     )
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: WriteTxnMarkersRequest, code: Code, message: str | None) -> WriteTxnMarkersResponse:
     codes = [[[code] * len(topic.partition_indexes) for topic in marker.topics] for marker in request.markers]
     return _response(request, codes)

@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from chronik import __version__
-from chronik.cli import bench, consume, lab, produce, simulate, stalls, topic, transaction, where
+from chronik.cli import acl, bench, consume, lab, produce, quota, simulate, stalls, topic, transaction, user, where
 from chronik.cli.cluster import commands as cluster
 from chronik.cli.console import command as console
 from chronik.cli.group import commands as group
 from chronik.cli.pipeline import commands as pipeline
+from chronik.cli.security_options import add_security_options
 from chronik.cli.serve import command as serve
 from chronik.cli.trace import command as trace
 from chronik.cli.verify import command as verify
@@ -32,6 +33,9 @@ app.add_typer(cluster.app)
 app.add_typer(topic.app)
 app.add_typer(group.app)
 app.add_typer(transaction.app)
+app.add_typer(user.app)
+app.add_typer(acl.app)
+app.add_typer(quota.app)
 app.command("produce", epilog=produce.EXAMPLE)(produce.produce)
 app.command("consume", epilog=consume.EXAMPLE)(consume.consume)
 app.command("console", epilog=console.EXAMPLE)(console.console)
@@ -44,6 +48,7 @@ app.command("lab", epilog=lab.EXAMPLE)(lab.lab)
 app.add_typer(pipeline.app)
 app.command("simulate", epilog=simulate.EXAMPLE)(simulate.simulate)
 app.command("bench", epilog=bench.EXAMPLE, context_settings=bench.CONTEXT)(bench.bench)
+add_security_options(app)
 
 
 def _print_version(is_asked: bool) -> None:

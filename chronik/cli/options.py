@@ -8,7 +8,7 @@ import typer
 
 from chronik.client.connecting import DEFAULT_BOOTSTRAP, complete_topic
 
-__all__ = ["DEFAULT_BOOTSTRAP", "AsJson", "Bootstrap", "TopicName", "Yes"]
+__all__ = ["DEFAULT_BOOTSTRAP", "AsJson", "Bootstrap", "DryRun", "TopicName", "Yes"]
 
 Bootstrap = Annotated[
     str,
@@ -22,6 +22,7 @@ Bootstrap = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import Annotated, BinaryIO
 
 import typer
 
@@ -15,13 +14,10 @@ from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName,
 from chronik.cli.output import byte_size, counted, print_json, print_line, print_note, print_table, progress
 from chronik.cli.values import parse_pairs
 from chronik.client.admin import ClusterAdmin
-from chronik.client.connecting import client_settings, plain_errors, reason
 from chronik.client.delivery import Tally
 from chronik.client.errors import ChronikError
+from chronik.client.message_sender import MessageSender, MessageTarget, generated
 from chronik.shell.interrupts import Interrupts
-
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message, Producer
 
 EXAMPLE = example(
     "echo 'k1:hello' | chronik produce orders --key-separator :",
@@ -78,17 +74,20 @@ def produce(
     headers = [(key, value.encode()) for key, value in parse_pairs("--header", header or []).items()]
     lines = None if count is not None else _open_lines(file)
     _check_topic(bootstrap, topic, partition)
-    sender = _Sender(bootstrap, topic, partition, headers, acks, compression, timeout)
+    sender = MessageSender(
+        bootstrap, MessageTarget(topic, partition, tuple(headers)), acks.value, compression.value, timeout
+    )
     started = time.monotonic()
     interrupts = Interrupts()
     interrupts.listen()
     if lines is None:
-        sender.send_generated(count or 0, size, interrupts)
+        _send_generated(sender, count or 0, size, interrupts)
     else:
-        sender.send_lines(lines, key_separator, interrupts)
+        _send_lines(sender, lines, key_separator, interrupts)
     if interrupts.is_ending:
         print_note("stopped; waiting for what is under way")
-    sender.finish(timeout)
+    with progress("waiting for acknowledgements", sender.waiting) as advance:
+        sender.wait_until_settled(advance)
     _report(topic, sender.tally, time.monotonic() - started, acks, "message" if lines is None else "line", as_json)
     if sender.tally.failed:
         raise typer.Exit(EXIT_NOT_ACKNOWLEDGED)
@@ -111,110 +110,31 @@ def _check_topic(bootstrap: str, topic: str, partition: int | None) -> None:
         raise ChronikError(f"topic {topic} has no partition {partition}", f"it has 0 to {partitions - 1}")
 
 
-class _Sender:
-    """Hands messages to librdkafka and notes what becomes of each."""
-
-    def __init__(
-        self,
-        bootstrap: str,
-        topic: str,
-        partition: int | None,
-        headers: list[tuple[str, bytes]],
-        acks: AcksOption,
-        compression: Compression,
-        timeout_s: float,
-    ) -> None:
-        self.tally = Tally()
-        self._has_offsets = acks is not AcksOption.NONE
-        self._destination: dict[str, Any] = {"topic": topic, "headers": headers or None}
-        if partition is not None:
-            self._destination["partition"] = partition
-        settings = client_settings(bootstrap) | {
-            "acks": acks.value,
-            # A retry after a lost answer must not write twice; with fewer acks Kafka does not offer that.
-            "enable.idempotence": acks is AcksOption.ALL,
-            "compression.type": compression.value,
-            "linger.ms": 5,
-            "message.timeout.ms": round(timeout_s * 1000),
-            # Let the node decide what is too large: its limit is the topic's, the client's would only be a guess.
-            "message.max.bytes": 1_000_000_000,
-        }
-        self._producer = _new_producer(bootstrap, settings)
-
-    def send_lines(self, lines: BinaryIO, key_separator: str | None, interrupts: Interrupts) -> None:
-        separator = None if key_separator is None else key_separator.encode()
-        # A bar would draw over what is typed.
-        with progress("produced", None, is_wanted=not lines.isatty()) as advance:
-            for number, line in enumerate(iter(lambda: interrupts.read_line(lines), b""), start=1):
-                value = line.rstrip(b"\r\n")
-                if separator is None:
-                    self._send(number, None, value)
-                else:
-                    key, found, rest = value.partition(separator)
-                    if found:
-                        self._send(number, key, rest)
-                    else:
-                        self.tally.sent += 1
-                        self.tally.lost(number, f"no {key_separator!r} in the line")
-                advance(1)
-
-    def send_generated(self, count: int, size: int, interrupts: Interrupts) -> None:
-        with progress("produced", count) as advance:
-            for number, value in enumerate(generated(count, size), start=1):
-                self._send(number, None, value)
-                if interrupts.is_ending:
-                    break
-                if number % 1000 == 0:
-                    advance(1000)
-
-    def finish(self, timeout_s: float) -> None:
-        """Waits until every message is acknowledged or given up, which librdkafka does after its own timeout."""
-        with progress("waiting for acknowledgements", len(self._producer)) as advance:
-            before = len(self._producer)
-            deadline = time.monotonic() + timeout_s + 5
-            while len(self._producer) and time.monotonic() < deadline:
-                self._producer.flush(0.2)
-                advance(before - len(self._producer))
-                before = len(self._producer)
-        unheard = self.tally.sent - self.tally.acknowledged - self.tally.failed
-        for _ in range(unheard):
-            self.tally.lost(0, "no answer")
-
-    def _send(self, position: int, key: bytes | None, value: bytes) -> None:
-        self.tally.sent += 1
-        self.tally.sent_bytes += len(value) + len(key or b"")
-        while True:
-            try:
-                self._producer.produce(key=key, value=value, on_delivery=self._noting(position), **self._destination)
-                break
-            except BufferError:  # the client's queue is full: let it send
-                self._producer.poll(0.1)
-        self._producer.poll(0)
-
-    def _noting(self, position: int) -> Callable[[KafkaError | None, Message], None]:
-        def note(error: KafkaError | None, message: Message) -> None:
-            if error is not None:
-                self.tally.lost(position, reason(error))
+def _send_lines(sender: MessageSender, lines: BinaryIO, key_separator: str | None, interrupts: Interrupts) -> None:
+    separator = None if key_separator is None else key_separator.encode()
+    # A bar would draw over what is typed.
+    with progress("produced", None, is_wanted=not lines.isatty()) as advance:
+        for number, line in enumerate(iter(lambda: interrupts.read_line(lines), b""), start=1):
+            value = line.rstrip(b"\r\n")
+            if separator is None:
+                sender.send(number, None, value)
             else:
-                offset = message.offset() if self._has_offsets else None
-                self.tally.took(message.partition() or 0, offset)
-
-        return note
-
-
-def generated(count: int, size: int) -> Iterator[bytes]:
-    """Numbered messages of one size, so that a reader can tell which are missing; a tiny size keeps the last digits."""
-    filler = (b"chronik " * (size // 8 + 1))[:size]
-    for number in range(count):
-        label = b"%d " % number
-        yield (label + filler)[:size] if len(label) <= size else (b"%d" % number)[-size:]
+                key, found, rest = value.partition(separator)
+                if found:
+                    sender.send(number, key, rest)
+                else:
+                    sender.not_sent(number, f"no {key_separator!r} in the line")
+            advance(1)
 
 
-def _new_producer(bootstrap: str, settings: dict[str, Any]) -> Producer:
-    from confluent_kafka import Producer
-
-    with plain_errors(bootstrap):
-        return Producer(settings)
+def _send_generated(sender: MessageSender, count: int, size: int, interrupts: Interrupts) -> None:
+    with progress("produced", count) as advance:
+        for number, value in enumerate(generated(count, size), start=1):
+            sender.send(number, None, value)
+            if interrupts.is_ending:
+                break
+            if number % 1000 == 0:
+                advance(1000)
 
 
 def _report(topic: str, tally: Tally, seconds: float, acks: AcksOption, noun: str, as_json: bool) -> None:

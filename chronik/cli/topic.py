@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -12,10 +11,11 @@ from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName,
 from chronik.cli.output import counted, is_confirmed, print_json, print_line, print_note, print_table
 from chronik.cli.values import parse_pairs
 from chronik.client import suggest
-from chronik.client.admin import ClusterAdmin, Partition, PartitionState, TopicState
+from chronik.client.admin import ClusterAdmin, TopicState
 from chronik.client.connecting import parse_addresses
 from chronik.client.errors import ChronikError, RefusedByNode
-from chronik.inspect.watermarks import Monitor, monitor, offsets_row
+from chronik.inspect.topic_rows import messages, partition_row, trouble
+from chronik.inspect.watermarks import Monitor, monitor
 
 app = typer.Typer(name="topic", help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
 
@@ -92,7 +92,7 @@ def list_topics(
                     "topic": topic.name,
                     "partitions": len(topic.partitions),
                     "replication": topic.replication,
-                    "state": _trouble(topic) or "ok",
+                    "state": trouble(topic) or "ok",
                 }
                 for topic in topics
             ]
@@ -100,7 +100,7 @@ def list_topics(
     elif topics:
         print_table(
             ["topic", "partitions", "replication", "state"],
-            [(topic.name, len(topic.partitions), topic.replication, _trouble(topic) or "ok") for topic in topics],
+            [(topic.name, len(topic.partitions), topic.replication, trouble(topic) or "ok") for topic in topics],
         )
     elif doubt is None:
         print_line("no topics; create one with `chronik topic create NAME`")
@@ -130,8 +130,8 @@ def describe(
         print_json(_as_json(topic) | {"id": topic.id, "partitions": partitions, "config": settings})
         return
     print_line(f"topic {name}: {counted(len(partitions), 'partition')}, replication {topic.replication}, id {topic.id}")
-    if trouble := _trouble(topic):
-        print_line(trouble)
+    if wrong := trouble(topic):
+        print_line(wrong)
     _print_partitions(partitions, watched)
     if configs:
         print_table(
@@ -233,18 +233,6 @@ def _confirm(cluster: ClusterAdmin, topics: list[TopicState]) -> None:
         raise typer.Exit(1)
 
 
-def messages(starts: Mapping[Partition, int | None], ends: Mapping[Partition, int | None]) -> str:
-    """How many there are, as far as leaders tell."""
-    spans = [(number, starts[topic, number], end) for (topic, number), end in ends.items()]
-    counts = {number: _count(start, end) for number, start, end in spans}
-    known = sum(count for count in counts.values() if count is not None)
-    not_known = [str(number) for number, count in counts.items() if count is None]
-    words = f"about {counted(known, 'message')}"
-    return (
-        f"{words} and those of partition {', '.join(not_known)}, which no leader tells of now" if not_known else words
-    )
-
-
 def _refuse_unknown(cluster: ClusterAdmin, name: str, keys: list[str]) -> None:
     """Kafka takes the deletion of a setting that does not exist as done; a typing error should not look like success.
     Other Kafkas have settings that we have not, so the cluster is asked for the names."""
@@ -270,37 +258,5 @@ def _better(refused: RefusedByNode, settings: dict[str, str | None]) -> ChronikE
     return suggest.unknown_topic_config(settings) or refused
 
 
-def partition_row(state: PartitionState, start: int | None, end: int | None, watched: Monitor | None) -> dict[str, Any]:
-    """The leader that Metadata names may lead no more: what it said counts where no node knows better."""
-    seen = None if watched is None else watched.partitions.get(state.partition)
-    if watched is not None and seen is None and (watched.silent or end != 0):  # else nothing was written there yet
-        start = end = None
-    if seen is not None and end is not None and end < seen.watermark:
-        start = end = None
-    offsets = {} if watched is None else offsets_row(seen)
-    return offsets | {
-        "partition": state.partition,
-        "leader": state.leader,
-        "replicas": state.replicas,
-        "in_sync": state.in_sync,
-        "start_offset": start,
-        "end_offset": end,
-        "messages": _count(start, end),
-    }
-
-
-def _count(start: int | None, end: int | None) -> int | None:
-    """None where it is not known: an end before the start is what another node said, which knows less."""
-    return None if start is None or end is None or end < start else end - start
-
-
 def _as_json(topic: TopicState) -> dict[str, Any]:
     return {"topic": topic.name, "partitions": len(topic.partitions), "replication": topic.replication}
-
-
-def _trouble(topic: TopicState) -> str | None:
-    leaderless = sum(partition.leader is None for partition in topic.partitions)
-    behind = sum(len(partition.in_sync) < len(partition.replicas) for partition in topic.partitions)
-    parts = [f"{leaderless} without leader"] if leaderless else []
-    parts += [f"{behind} with replicas behind"] if behind else []
-    return "; ".join(parts) or None

@@ -11,9 +11,8 @@ import typer
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, example
 from chronik.cli.output import counted, is_confirmed, print_json, print_line, print_note, print_table
 from chronik.client.admin import ClusterAdmin
-from chronik.client.errors import ChronikError, RefusedByNode
-from chronik.client.transactions import ONGOING, OPEN_STATES, TransactionAdmin, TransactionDescription
-from chronik.core.errors import Code
+from chronik.client.errors import ChronikError
+from chronik.client.transactions import OPEN_STATES, TransactionAdmin, TransactionDescription, check_open
 
 app = typer.Typer(name="transaction", help="List, describe and abort transactions.", no_args_is_help=True)
 
@@ -43,7 +42,7 @@ def list_transactions(
             "coordinator": one.coordinator,
         }
         if one.state in OPEN_STATES:
-            described = _described(cluster, one.transactional_id)
+            described = cluster.existing(one.transactional_id)
             open_ms = described.open_ms(_now_ms())
             row |= {"state": described.state, "open_s": None if open_ms is None else round(open_ms / 1000, 1)}
         if longer_than_s is None or (row["open_s"] is not None and row["open_s"] > longer_than_s):
@@ -59,7 +58,7 @@ def list_transactions(
 @app.command(epilog=example("chronik transaction describe billing-1"))
 def describe(name: TransactionalId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
     """Show a producer's transaction: its state, since when, and the partitions whose readers wait for it."""
-    found = _described(TransactionAdmin(bootstrap), name)
+    found = TransactionAdmin(bootstrap).existing(name)
     open_ms = found.open_ms(_now_ms())
     stable = ClusterAdmin(bootstrap).stable_offsets(found.partitions)
     partitions = [
@@ -92,12 +91,11 @@ def abort(
 ) -> None:
     """Abort a transaction that is open, and fence its producer: that one cannot commit it any more."""
     cluster = TransactionAdmin(bootstrap)
-    found = _described(cluster, name)
-    if found.state != ONGOING:
-        raise ChronikError(f"{name} has nothing to abort: its transaction is {found.state}")
+    found = cluster.existing(name)
+    check_open(found)
     if not yes:
         _confirm(found)
-    cluster.abort(name, found.timeout_ms)
+    cluster.abort_open(found)
     if as_json:
         print_json({"aborted": name, "partitions": len(found.partitions)})
     else:
@@ -111,15 +109,6 @@ def _confirm(found: TransactionDescription) -> None:
     if not is_confirmed("Abort, and fence its producer?"):
         print_note("nothing aborted")
         raise typer.Exit(1)
-
-
-def _described(cluster: TransactionAdmin, name: str) -> TransactionDescription:
-    try:
-        return cluster.described(name)
-    except RefusedByNode as refused:
-        if refused.code != Code.TRANSACTIONAL_ID_NOT_FOUND:
-            raise
-        raise ChronikError(f"no transactional id {name}", "see `chronik transaction list`") from None
 
 
 def _cells(row: dict[str, Any]) -> list[object]:

@@ -19,7 +19,7 @@ from chronik.client.connecting import (
 from chronik.client.current_groups import unknown_group
 from chronik.client.current_topics import Unsure, current_topics, unknown_topic
 from chronik.client.errors import ChronikError, RefusedByNode
-from chronik.client.inspect_request import NotChronik
+from chronik.client.inspect_request import CANNOT_LOOK
 from chronik.client.request import NoAnswer
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class ClusterAdmin:
         for _ in range(LISTS_MAX):  # topics come and go meanwhile
             try:
                 current = current_topics(addresses).partitions
-            except NotChronik:
+            except CANNOT_LOOK:
                 return self.topics(), None
             except NoAnswer as problem:
                 return self.topics(), str(problem)
@@ -131,7 +131,7 @@ class ClusterAdmin:
         majority, and at another Kafka, where that cannot be known."""
         try:
             current_topics(parse_addresses(self.bootstrap))
-        except NotChronik:
+        except CANNOT_LOOK:
             return None
         except NoAnswer as problem:
             return str(problem)
@@ -274,7 +274,18 @@ class ClusterAdmin:
 
     def alter_topic_configs(self, name: str, configs: Mapping[str, str | None]) -> None:
         """None puts a config back to its default."""
-        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+        from confluent_kafka.admin import ResourceType
+
+        self._alter_configs(ResourceType.TOPIC, name, configs)
+
+    def alter_node_configs(self, node: int, configs: Mapping[str, str | None]) -> None:
+        """Of one node, while it runs. None puts a config back to what its file or the default says."""
+        from confluent_kafka.admin import ResourceType
+
+        self._alter_configs(ResourceType.BROKER, str(node), configs)
+
+    def _alter_configs(self, kind: Any, name: str, configs: Mapping[str, str | None]) -> None:
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
         entries = [
             ConfigEntry(
@@ -282,7 +293,7 @@ class ClusterAdmin:
             )
             for key, value in configs.items()
         ]
-        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+        resource = ConfigResource(kind, name, incremental_configs=entries)
         self.answer(lambda: self.admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S))
 
     def add_partitions(self, name: str, partitions: int) -> None:
@@ -291,6 +302,30 @@ class ClusterAdmin:
 
         wanted = NewPartitions(name, partitions)
         self.answer(lambda: self.admin.create_partitions([wanted], request_timeout=REQUEST_TIMEOUT_S))
+
+    def clear_records(self, ends: Mapping[Partition, int]) -> None:
+        """Delete the records of each partition that are before that offset."""
+        from confluent_kafka import TopicPartition
+
+        places = [TopicPartition(topic, partition, end) for (topic, partition), end in ends.items()]
+        with plain_errors(self.bootstrap):
+            for asked in self.admin.delete_records(places, request_timeout=REQUEST_TIMEOUT_S).values():
+                asked.result()
+
+    def elect_preferred(self, partitions: Iterable[Partition]) -> dict[Partition, str]:
+        """Let the first replica of each partition lead it, where that is in sync. Returns what was refused, and why;
+        one that leads already is as wanted."""
+        from confluent_kafka import ElectionType, KafkaError, TopicPartition
+
+        places = [TopicPartition(topic, partition) for topic, partition in partitions]
+        answered = self.answer(
+            lambda: self.admin.elect_leaders(ElectionType.PREFERRED, places, request_timeout=REQUEST_TIMEOUT_S)
+        )
+        return {
+            (place.topic, place.partition): reason(error)
+            for place, error in answered.items()
+            if error is not None and error.code() != KafkaError.ELECTION_NOT_NEEDED
+        }
 
     def delete_topic(self, name: str) -> None:
         self.answer(lambda: self.admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from chronik.client.request import Address, ask
+from chronik.client.security import Security
 
 Partition = tuple[str, int]
 
@@ -36,12 +37,14 @@ class ClusterView:
         return is_complete and not self.to_be_led(node_ids)
 
 
-def view_of(address: Address, timeout_s: float = 5.0, tls: ssl.SSLContext | None = None) -> ClusterView:
+def view_of(
+    address: Address, timeout_s: float = 5.0, tls: ssl.SSLContext | None = None, security: Security | None = None
+) -> ClusterView:
     """What the node at this address answers. Raises NoAnswer."""
     from kio.schema.metadata.v12.request import MetadataRequest
 
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
-    found = ask(address, request, timeout_s, tls=tls)
+    found = ask(address, request, timeout_s, tls=tls, security=security)
     partitions = {
         (topic.name or "", partition.partition_index): partition
         for topic in found.topics

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import socket
-import ssl
 import struct
 import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from chronik.client.errors import ChronikError
+from chronik.client.login import LoginRefused, log_in
 from chronik.client.options import ClientOptions
+from chronik.client.request import NotLetIn, encrypted
+from chronik.client.security import Security
 from chronik.core.errors import Code
 from chronik.wire.errors import Malformed
 from chronik.wire.light import without_hypothesis
@@ -20,9 +23,7 @@ from chronik.wire.versions import API_VERSIONS, APIS
 
 CONNECT_TIMEOUT_S = 10.0
 FRAME_BYTES_MAX = 1024 * 1024 * 1024
-SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 _SIZE_AND_HEADER = struct.Struct(">ihhih")
-_INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
 
@@ -54,16 +55,17 @@ class ClientConnection:
             raise ConnectionFailed(f"{self}: {problem.strerror or problem}") from problem
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if options.security_protocol.endswith("SSL"):
-                self._socket = self._encrypted(options)
-            if options.username is not None:
-                self._log_in(options.username, options.password or "")
+            self._be_let_in(options.security)
             self._learn_versions()
-        except (OSError, ConnectionFailed) as problem:
+        except ConnectionFailed:
             self.close()
-            raise (
-                problem if isinstance(problem, ConnectionFailed) else ConnectionFailed(f"{self}: {problem}")
-            ) from problem
+            raise
+        except (NotLetIn, ChronikError) as problem:  # their words name what was reached
+            self.close()
+            raise ConnectionFailed(str(problem)) from problem
+        except (OSError, LoginRefused) as problem:
+            self.close()
+            raise ConnectionFailed(f"{self}: {problem}") from problem
 
     def __str__(self) -> str:
         return f"{self.address[0]}:{self.address[1]}"
@@ -151,20 +153,11 @@ class ClientConnection:
             raise ConnectionFailed(f"{self}: {problem.strerror or problem}") from problem
         return view
 
-    def _encrypted(self, options: ClientOptions) -> ssl.SSLSocket:
-        file = options.ca_file
-        try:
-            context = ssl.create_default_context(cafile=file)
-            if options.certificate_file is not None:
-                file = options.certificate_file
-                context.load_cert_chain(file, options.key_file)
-        except OSError as problem:  # it does not say which file
-            why = problem.strerror or problem
-            raise ConnectionFailed(f"{self}: {file}, for an encrypted connection, cannot be read: {why}") from problem
-        try:
-            return context.wrap_socket(self._socket, server_hostname=self.address[0])
-        except ssl.SSLCertVerificationError as problem:
-            raise ConnectionFailed(f"{self}: its certificate is not trusted: {problem.verify_message}") from problem
+    def _be_let_in(self, security: Security) -> None:
+        if security.is_encrypted:
+            self._socket = encrypted(self._socket, self.address, security)
+        if security.is_login_needed:
+            log_in(security, self._plain_ask)
 
     def _learn_versions(self) -> None:
         answer = self.ask(API_VERSIONS, self.request_type(API_VERSIONS, 0)())  # every Kafka knows version 0
@@ -172,20 +165,9 @@ class ClientConnection:
             raise ConnectionFailed(f"{self} does not say what it speaks: {answer.error_code}")
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
-    def _log_in(self, username: str, password: str) -> None:
-        """SASL/PLAIN (RFC 4616), in the versions every Kafka knows: they are written by hand, kio is not needed."""
-        mechanism = b"PLAIN"
-        answer = self._plain_ask(SASL_HANDSHAKE, 1, _INT16.pack(len(mechanism)) + mechanism)
-        if (code := _INT16.unpack_from(answer, 4)[0]) != Code.NONE:
-            raise ConnectionFailed(f"{self} does not take SASL PLAIN: {Code(code).name}")
-        secret = b"\x00".join((b"", username.encode(), password.encode()))
-        answer = self._plain_ask(SASL_AUTHENTICATE, 0, _INT32.pack(len(secret)) + secret)
-        if (code := _INT16.unpack_from(answer, 4)[0]) != Code.NONE:
-            raise ConnectionFailed(f"{self} does not let {username!r} in: {Code(code).name}")
-
-    def _plain_ask(self, api_key: int, version: int, body: bytes) -> memoryview:
+    def _plain_ask(self, api_key: int, version: int, body: bytes) -> bytes:
         frame = memoryview(bytearray(bytes(_SIZE_AND_HEADER.size) + self._client_id + body))
-        return self._receive_frame(self._send(api_key, version, frame))
+        return bytes(self._receive_frame(self._send(api_key, version, frame)))[4:]
 
 
 @cache

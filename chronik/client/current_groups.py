@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from chronik.client import suggest
 from chronik.client.current_topics import TIMEOUT_S, Unsure, behind, current_topics
 from chronik.client.errors import ChronikError
-from chronik.client.inspect_request import NotChronik, cluster
+from chronik.client.inspect_request import CANNOT_LOOK, cluster
 from chronik.client.request import Address, NoAnswer, ask, written
 from chronik.core.errors import Code
 
@@ -18,7 +18,7 @@ def unknown_group(addresses: Sequence[Address], group: str, names: Sequence[str]
     """The error for a group that a node does not know: it is not there, or that is not sure."""
     try:
         is_there = _is_coordinated(addresses, group)
-    except NotChronik:
+    except CANNOT_LOOK:
         is_there = False
     except NoAnswer as problem:
         return Unsure(

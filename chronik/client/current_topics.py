@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from chronik.client import suggest
 from chronik.client.errors import ChronikError
-from chronik.client.inspect_request import NotChronik, inspect_everywhere
+from chronik.client.inspect_request import CANNOT_LOOK, inspect_everywhere
 from chronik.client.request import Address, NoAnswer
+from chronik.client.security import Security
 from chronik.trace.inspections import TOPICS, TopicsView
 
 TIMEOUT_S = 4.0  # a node takes a moment to make sure
@@ -22,21 +23,21 @@ class Unsure(ChronikError):
     """Whether there is such a topic or group is not known, or the node that was asked did not know of it."""
 
 
-def current_topics(addresses: Sequence[Address]) -> TopicsView:
+def current_topics(addresses: Sequence[Address], security: Security | None = None) -> TopicsView:
     """What a node says that is in touch with the others. Raises NoAnswer where none is, NotChronik."""
-    seen = inspect_everywhere(TopicsView, addresses, TOPICS, TIMEOUT_S, lambda node_id: {})
+    seen = inspect_everywhere(TopicsView, addresses, TOPICS, TIMEOUT_S, lambda node_id: {}, security)
     for view in seen.values():
         if view.is_current:
             return view
     raise NoAnswer("no node answers that is in touch with a majority of the cluster")
 
 
-def partitions_now(addresses: Sequence[Address], topic: str) -> int | None:
+def partitions_now(addresses: Sequence[Address], topic: str, security: Security | None = None) -> int | None:
     """How many partitions the topic surely has now, 0 where there is no such topic; None at another Kafka, which does
     not tell. Raises Unsure."""
     try:
-        return current_topics(addresses).partitions.get(topic, 0)
-    except NotChronik:
+        return current_topics(addresses, security).partitions.get(topic, 0)
+    except CANNOT_LOOK:
         return None
     except NoAnswer as problem:
         raise Unsure(

@@ -28,6 +28,7 @@ from chronik.client.request import (
     receive,
     written,
 )
+from chronik.client.security import Security
 from chronik.trace.inspections import CLUSTER, EVENTS, STATE, ClusterStateView, EventsView, NodeSeen, StateView
 from chronik.wire.versions import INSPECT, NODE_SOFTWARE
 
@@ -54,6 +55,14 @@ class InspectRefused(NoAnswer):
     """The node says why it cannot answer: an unknown view, a bad argument, a node it cannot reach."""
 
 
+class NotAllowed(InspectRefused):
+    """This principal may not look into nodes: that takes ALTER on the cluster."""
+
+
+CANNOT_LOOK = (NotChronik, NotAllowed)
+"""Where no node says more than what a node answers to any client."""
+
+
 class Inspections(dict[int, T]):
     """Answers by node, in the order of their ids. `silent` names the others of the cluster, each with the reason."""
 
@@ -65,16 +74,30 @@ class Inspections(dict[int, T]):
 # --- at one node
 
 
-def inspect_node(kind: type[T], address: Address, view: str, timeout_s: float = TIMEOUT_S, **arguments: Any) -> T:
+def inspect_node(
+    kind: type[T],
+    address: Address,
+    view: str,
+    timeout_s: float = TIMEOUT_S,
+    security: Security | None = None,
+    **arguments: Any,
+) -> T:
     """What the node at this address answers, as one of the answers in trace/inspections.py; with `node=N`, what node N
     answers, by way of this one. Raises NoAnswer, NotChronik, InspectRefused."""
-    payload = _ask(address, {"view": view, **arguments}, timeout_s)
+    payload = _ask(address, {"view": view, **arguments}, timeout_s, security)
     try:
         if payload.startswith(_REFUSAL):
-            raise InspectRefused(f"{written(address)}: {msgspec.json.decode(payload)['error']}")
+            raise _refusal(address, msgspec.json.decode(payload))
         return _decoder(kind).decode(payload)
     except msgspec.DecodeError as problem:
         raise NotChronik(f"{written(address)} answered what cannot be read: {problem}") from problem
+
+
+def _refusal(address: Address, told: Mapping[str, Any]) -> InspectRefused:
+    words = f"{written(address)}: {told['error']}"
+    if told.get("is_forbidden"):
+        return NotAllowed(f"{words} Looking into nodes takes ALTER on the cluster")
+    return InspectRefused(words)
 
 
 def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
@@ -85,19 +108,19 @@ def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
         return _decoders[kind]
 
 
-def _ask(address: Address, arguments: dict[str, Any], timeout_s: float) -> bytes:
+def _ask(address: Address, arguments: dict[str, Any], timeout_s: float, security: Security | None) -> bytes:
     """Raises NoAnswer, NotChronik."""
     body = msgspec.json.encode(arguments)
     size = _HEAD.size - _LENGTH.size + len(CLIENT_ID) + _LENGTH.size + len(body)
     frame = _HEAD.pack(size, INSPECT, 0, CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID + _LENGTH.pack(len(body)) + body
     deadline = time.monotonic() + timeout_s
     try:
-        with connect(address, timeout_s) as connection:
+        with connect(address, timeout_s, security) as connection:
             try:
                 connection.sendall(frame)
                 head = receive(connection, 3 * _LENGTH.size, deadline)
             except ConnectionError as problem:  # as every Kafka does with a request it does not know
-                raise _hung_up(address, timeout_s) from problem
+                raise _hung_up(address, timeout_s, security) from problem
             size, correlation_id, length = struct.unpack(">iii", head)
             if correlation_id != CORRELATION_ID or not 0 <= length == size - 2 * _LENGTH.size <= ANSWER_BYTES_MAX:
                 raise NotChronik(f"what answers at {written(address)} is no chronik")
@@ -108,14 +131,14 @@ def _ask(address: Address, arguments: dict[str, Any], timeout_s: float) -> bytes
         raise NoAnswer(f"{written(address)} does not answer: {problem.strerror or problem}") from problem
 
 
-def _hung_up(address: Address, timeout_s: float) -> NoAnswer:
+def _hung_up(address: Address, timeout_s: float, security: Security | None) -> NoAnswer:
     """A node that is being stopped hangs up as well, and so does a network in between: what is there is asked what it
     can be asked, and only its own word makes it no chronik."""
     from kio.schema.api_versions.v3.request import ApiVersionsRequest
 
     request = ApiVersionsRequest(client_software_name=NODE_SOFTWARE, client_software_version="1")
     try:
-        spoken = ask(address, request, timeout_s).api_keys
+        spoken = ask(address, request, timeout_s, security=security).api_keys
     except NotKafka as problem:
         return NotChronik(str(problem))
     except NoAnswer as problem:
@@ -134,14 +157,15 @@ def inspect_everywhere(
     view: str,
     timeout_s: float,
     arguments_for: Callable[[int], Mapping[str, Any]],
+    security: Security | None = None,
 ) -> Inspections[T]:
     """What every node answers that can be reached at or by way of one of these, asked with arguments of its own. Raises
     NoAnswer when none of them answers at all, NotChronik when what is there is no chronik."""
-    via, known = _first_to_answer(addresses, timeout_s)
+    via, known = _first_to_answer(addresses, timeout_s, security)
 
     def ask(node: NodeSeen, address: Address, limit_s: float) -> T | NoAnswer:
         try:
-            return inspect_node(kind, address, view, limit_s, **arguments_for(node.id), node=node.id)
+            return inspect_node(kind, address, view, limit_s, security, **arguments_for(node.id), node=node.id)
         except NoAnswer as problem:
             return problem
 
@@ -164,12 +188,14 @@ def inspect_everywhere(
     return Inspections(answers, silent)
 
 
-def _first_to_answer(addresses: Sequence[Address], timeout_s: float) -> tuple[Address, ClusterStateView]:
+def _first_to_answer(
+    addresses: Sequence[Address], timeout_s: float, security: Security | None = None
+) -> tuple[Address, ClusterStateView]:
     """Raises NoAnswer, NotChronik."""
     problem = NoAnswer("there is no address to look at")
     for address in addresses:
         try:
-            return address, inspect_node(ClusterStateView, address, CLUSTER, timeout_s)
+            return address, inspect_node(ClusterStateView, address, CLUSTER, timeout_s, security)
         except NoAnswer as met:
             problem = met
     raise problem
@@ -185,6 +211,7 @@ def states(
     timeout_s: float = TIMEOUT_S,
     topics: Sequence[str] | None = None,
     is_sure: bool = False,
+    security: Security | None = None,
 ) -> Inspections[StateView]:
     """How things stand on every node; of these topics only, if any are given. If it is to be sure, each node says
     whether it was in touch with the cluster just now, which takes one that was not a moment. Raises as
@@ -192,7 +219,7 @@ def states(
     arguments: dict[str, Any] = {} if topics is None else {"topics": list(topics)}
     if is_sure:
         arguments["is_sure"] = True
-    return inspect_everywhere(StateView, addresses, STATE, timeout_s, lambda node_id: arguments)
+    return inspect_everywhere(StateView, addresses, STATE, timeout_s, lambda node_id: arguments, security)
 
 
 def events(

@@ -1,8 +1,10 @@
-"""How a program reaches a cluster: addresses, encryption, a name and password, limits."""
+"""How a job reaches a cluster: addresses, how it is let in, limits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from chronik.client.security import PLAIN_CONNECTION, Security
 
 
 @dataclass(frozen=True)
@@ -10,12 +12,7 @@ class ClientOptions:
     """How to reach the cluster."""
 
     bootstrap: tuple[tuple[str, int], ...]
-    security_protocol: str = "PLAINTEXT"
-    ca_file: str | None = None
-    certificate_file: str | None = None
-    key_file: str | None = None
-    username: str | None = None
-    password: str | None = None
+    security: Security = PLAIN_CONNECTION
     client_id: str = "chronik-spark"
     timeout_ms: int = 60_000
     """How long to go on trying while leaders move or nodes are away."""
@@ -23,4 +20,4 @@ class ClientOptions:
     is_committed_only: bool = False
 
     def __repr__(self) -> str:  # the password must not get into a log
-        return f"ClientOptions({self.bootstrap}, {self.security_protocol})"
+        return f"ClientOptions({self.bootstrap}, {self.security.protocol})"

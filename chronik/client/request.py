@@ -13,12 +13,16 @@ import struct
 import time
 from typing import Any
 
+from chronik.client.errors import ChronikError
+from chronik.client.login import LoginRefused, log_in
+from chronik.client.security import Security, in_force
 from chronik.wire.errors import Malformed
 from chronik.wire.versions import API_VERSIONS
 
 CORRELATION_ID = 1
 CLIENT_ID = b"chronik-cli"
 ANSWER_BYTES_MAX = 256 * 1024 * 1024
+LOGIN_BYTES_MAX = 1024 * 1024
 
 Address = tuple[str, int]
 
@@ -31,17 +35,23 @@ class NotKafka(NoAnswer):
     """Something else listens there."""
 
 
+class NotLetIn(NoAnswer):
+    """There is a node, and it refused the login, or its certificate is not trusted here; the message says which."""
+
+
 def ask(
     address: Address,
     request: Any,
     timeout_s: float = 5.0,
     client_id: bytes = CLIENT_ID,
     tls: ssl.SSLContext | None = None,
+    security: Security | None = None,
 ) -> Any:
-    """The response to a kio request, in the request's own version. Raises NoAnswer."""
+    """The response to a kio request, in the request's own version; as this program connects, or as `security` says, or
+    (a node, before it is one) encrypted by `tls`. Raises NoAnswer."""
     deadline = time.monotonic() + timeout_s
     try:
-        with connect(address, timeout_s, tls) as connection:
+        with connect(address, timeout_s, security, tls) as connection:
             connection.sendall(_frame(request, client_id))
             (size,) = struct.unpack(">i", receive(connection, 4, deadline))
             if not 4 <= size <= ANSWER_BYTES_MAX:
@@ -55,19 +65,59 @@ def ask(
         raise NoAnswer(f"{written(address)} does not answer: {problem.strerror or problem}") from problem
 
 
-def connect(address: Address, timeout_s: float, tls: ssl.SSLContext | None = None) -> socket.socket:
-    """Raises OSError. A node may have been given a name that cannot be one, such as `a..b`."""
+def connect(
+    address: Address, timeout_s: float, security: Security | None = None, tls: ssl.SSLContext | None = None
+) -> socket.socket:
+    """Encrypted and logged in, where that is wanted. Raises OSError, NotLetIn. A node may have been given a
+    name that cannot be one, such as `a..b`."""
     try:
         connection = socket.create_connection(address, timeout=timeout_s)
     except UnicodeError as problem:  # as Python has it
         raise OSError(f"{address[0]} cannot be a host name") from problem
-    if tls is None:
-        return connection
     try:
-        return tls.wrap_socket(connection, server_hostname=address[0])
-    except OSError:
+        if tls is not None:
+            return tls.wrap_socket(connection, server_hostname=address[0])
+        return _let_in(connection, address, timeout_s, security or in_force())
+    except BaseException:
         connection.close()
         raise
+
+
+def _let_in(connection: socket.socket, address: Address, timeout_s: float, security: Security) -> socket.socket:
+    if security.is_encrypted:
+        connection = encrypted(connection, address, security)
+    if security.is_login_needed:
+        deadline = time.monotonic() + timeout_s
+        try:
+            log_in(security, lambda key, version, body: _ask_plainly(connection, deadline, key, version, body))
+        except LoginRefused as refused:
+            raise NotLetIn(f"{written(address)}: {refused}") from refused
+        except ChronikError as problem:  # there is no token
+            raise NotLetIn(str(problem)) from problem
+    return connection
+
+
+def encrypted(connection: socket.socket, address: Address, security: Security) -> socket.socket:
+    """Raises OSError, NotLetIn."""
+    try:
+        return security.tls().wrap_socket(connection, server_hostname=address[0])
+    except ssl.SSLCertVerificationError as problem:
+        raise NotLetIn(f"{written(address)}: its certificate is not trusted: {problem.verify_message}") from problem
+    except ssl.SSLError as problem:
+        why = (problem.reason or str(problem)).replace("_", " ").lower()
+        raise NotLetIn(f"{written(address)}: no encrypted connection comes about: {why}") from problem
+    except ChronikError as problem:
+        raise NotLetIn(str(problem)) from problem
+
+
+def _ask_plainly(connection: socket.socket, deadline: float, api_key: int, version: int, body: bytes) -> bytes:
+    """Of a request with the old header. Raises OSError, NotKafka."""
+    head = struct.pack(">hhih", api_key, version, CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID
+    connection.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
+    (size,) = struct.unpack(">i", receive(connection, 4, deadline))
+    if not 4 <= size <= LOGIN_BYTES_MAX:
+        raise NotKafka("it does not speak Kafka's protocol")
+    return receive(connection, size, deadline)[4:]
 
 
 def _frame(request: Any, client_id: bytes) -> bytes:

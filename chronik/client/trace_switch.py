@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from chronik.client.admin import ClusterAdmin
-from chronik.client.connecting import no_answer
+from chronik.client.connecting import no_answer, not_let_in
 from chronik.client.errors import ChronikError, RefusedByNode
 from chronik.client.inspect_request import Inspections, InspectRefused, NotChronik, inspect_everywhere
-from chronik.client.request import Address, NoAnswer, ask
+from chronik.client.request import Address, NoAnswer, NotLetIn, ask
 from chronik.core.errors import Code
 from chronik.trace.inspections import CLUSTER, ClusterStateView, Traces
 
@@ -36,6 +36,8 @@ def plain_looks(bootstrap: str) -> Iterator[None]:
         raise ChronikError(f"there is no trace: {problem}", "only a chronik cluster traces") from None
     except InspectRefused as problem:
         raise ChronikError(str(problem)) from None
+    except NotLetIn as problem:
+        raise not_let_in(problem) from None
     except NoAnswer:
         raise no_answer(bootstrap) from None
 

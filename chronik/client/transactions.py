@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chronik.client.cluster_view import view_of
-from chronik.client.connecting import check_reachable, parse_addresses
+from chronik.client.connecting import check_reachable, parse_addresses, unanswered
 from chronik.client.errors import ChronikError, RefusedByNode
 from chronik.client.request import Address, NoAnswer, ask
 from chronik.core.errors import Code
@@ -66,7 +66,10 @@ class TransactionAdmin:
                 return dict(view_of(address).addresses)
             except NoAnswer as silent:
                 problem = silent
-        raise ChronikError(f"no node tells which others there are: {problem}", "name one that runs with --bootstrap")
+        silent_all = ChronikError(
+            f"no node tells which others there are: {problem}", "name one that runs with --bootstrap"
+        )
+        raise unanswered(bootstrap, silent_all)
 
     def listed(self, states: Iterable[str] = (), producer_ids: Iterable[int] = ()) -> list[TransactionListing]:
         """All of them, or those in these states or of these producers, by id."""
@@ -108,6 +111,20 @@ class TransactionAdmin:
             partitions=tuple(sorted((topic.topic, number) for topic in one.topics for number in topic.partitions)),
             coordinator=coordinator,
         )
+
+    def existing(self, transactional_id: str) -> TransactionDescription:
+        """As `described`, in plain words where there is no such id."""
+        try:
+            return self.described(transactional_id)
+        except RefusedByNode as refused:
+            if refused.code != Code.TRANSACTIONAL_ID_NOT_FOUND:
+                raise
+            raise ChronikError(f"no transactional id {transactional_id}", "see `chronik transaction list`") from None
+
+    def abort_open(self, found: TransactionDescription) -> None:
+        """As `abort`; one that is not open is refused, since that would only fence its producer."""
+        check_open(found)
+        self.abort(found.transactional_id, found.timeout_ms)
 
     def abort(self, transactional_id: str, timeout_ms: int) -> None:
         """Abort what is open, and fence its producer. Returns when every partition has heard of it."""
@@ -151,6 +168,12 @@ class TransactionAdmin:
             return ask(self._addresses[node_id], request)
         except NoAnswer as problem:
             raise ChronikError(f"node {node_id} does not tell of its transactions: {problem}") from problem
+
+
+def check_open(found: TransactionDescription) -> None:
+    """Raises ChronikError."""
+    if found.state != ONGOING:
+        raise ChronikError(f"{found.transactional_id} has nothing to abort: its transaction is {found.state}")
 
 
 def _check(code: Code, what: str) -> None:

@@ -8,13 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from chronik.client import inspect_request, trace_switch
 from chronik.client.admin import REQUEST_TIMEOUT_S, ClusterAdmin, ConfigValue
 from chronik.client.connecting import parse_addresses
 from chronik.client.errors import ChronikError
+from chronik.client.inspect_request import Inspections
 from chronik.client.request import Address, NoAnswer, ask
+from chronik.client.sending import NewMessage, send_one
+from chronik.client.trace_switch import plain_looks
+from chronik.client.transactions import OPEN_STATES, TransactionAdmin, TransactionDescription, TransactionListing
 from chronik.console.kafka_source import row_of
-from chronik.console.pages.settings import FeatureShown, NodeConfig, QuorumShown, Voter, source_words
-from chronik.console.sight import Sight
+from chronik.console.pages.settings import ConfigShown, FeatureShown, QuorumShown, VoterShown, source_words
+from chronik.console.pages.trace import ASKED_MAX, SHOWN_KINDS
+from chronik.console.sight import Partition, Sight
 from chronik.console.words import time_of
 from chronik.inspect.find_record import At
 from chronik.inspect.gather_record import Gatherer
@@ -33,6 +39,7 @@ from chronik.inspect.live_model import Row
 from chronik.inspect.read_record import RecordReading, read
 from chronik.inspect.record_format import ShownRecord
 from chronik.inspect.record_story import story_of
+from chronik.trace.inspections import EventsView
 from chronik.trace.story import RecordStory
 
 ASK_TIMEOUT_S = 5.0
@@ -82,6 +89,24 @@ class ClusterQuestions:
             for part in state.partitions
         )
 
+    def clear(self, topic: str, partition: int | None, before: int | None) -> None:
+        """Delete records: of one partition or all, before an offset or all there are now. Raises ChronikError."""
+        admin = self.admin()
+        partitions = [part.partition for part in admin.topic(topic).partitions]
+        if partition is not None and partition not in partitions:
+            raise ChronikError(f"{topic} has no partition {partition}")
+        if before is not None and partition is None:
+            raise ChronikError("an offset is one of a partition", "say which partition")
+        places = [(topic, number) for number in (partitions if partition is None else [partition])]
+        if before is not None:
+            ends: dict[Partition, int | None] = dict.fromkeys(places, before)
+        else:
+            ends = admin.end_offsets(places)
+        unknown = [number for (_, number), end in ends.items() if end is None]
+        if unknown:
+            raise ChronikError(f"nothing was deleted: where partition {unknown[0]} ends is not known", "try again")
+        admin.clear_records({place: end for place, end in ends.items() if end is not None})
+
     def topic_configs(self, topic: str) -> dict[str, ConfigValue] | str:
         """Or why they are not known."""
         try:
@@ -115,6 +140,25 @@ class ClusterQuestions:
         refuse_live_members(group, "deleted")
         self.admin().delete_group(name)
 
+    # --- transactions
+
+    def transactions(self, only: str) -> list[TransactionListing]:
+        """Raises ChronikError, also where a node does not answer: a list without its transactions would say that they
+        are not there."""
+        return TransactionAdmin(self.bootstrap).listed(OPEN_STATES if only == "open" else ())
+
+    def transaction(self, transactional_id: str) -> tuple[TransactionDescription, dict[Partition, int | None]]:
+        """With the stable offsets of its partitions. Raises ChronikError."""
+        found = TransactionAdmin(self.bootstrap).existing(transactional_id)
+        return found, self.admin().stable_offsets(found.partitions)
+
+    def abort(self, transactional_id: str) -> None:
+        """Raises ChronikError."""
+        cluster = TransactionAdmin(self.bootstrap)
+        cluster.abort_open(cluster.existing(transactional_id))
+
+    # --- records
+
     def story(self, topic: str, partition: int, offset: int) -> tuple[RecordStory, ShownRecord | None]:
         """Raises ChronikError."""
         return story_of(Gatherer(self.admin(), topic), At(partition, offset))
@@ -122,9 +166,41 @@ class ClusterQuestions:
     def record(self, topic: str, partition: int, offset: int) -> RecordReading:
         return read(self.bootstrap, topic, partition, offset)
 
+    def produce(self, topic: str, message: NewMessage) -> tuple[int, int]:
+        """The partition and the offset at which all in-sync replicas have it. Raises ChronikError."""
+        self.admin().topic(topic)  # one that is not there is not made by a slip of the keyboard
+        return send_one(self.bootstrap, topic, message)
+
+    def send_again(self, topic: str, partition: int, offset: int, to: str) -> tuple[int, int]:
+        """The same key, value and headers, to any topic, as a new record. Raises ChronikError."""
+        found = self.record(topic, partition, offset)
+        if found.record is None:
+            raise ChronikError("there is no record to be sent again", found.problem)
+        old = found.record
+        return self.produce(to, NewMessage(old.key, old.value, tuple(old.headers)))
+
+    # --- the trace
+
+    def events(self, sight: Sight, topic: str) -> Inspections[EventsView]:
+        """The newest that each node has of one topic, or of all. Raises ChronikError where there is no trace."""
+        with plain_looks(self.bootstrap):
+            return inspect_request.events(
+                self.addresses_of(sight), ASK_TIMEOUT_S, [topic] if topic else None, last=ASKED_MAX,
+                kinds=list(SHOWN_KINDS),
+            )  # fmt: skip
+
+    def switch_trace(self, topic: str, *, is_on: bool) -> None:
+        """Of one topic, or of all. Raises ChronikError."""
+        addresses = parse_addresses(self.bootstrap)
+        with plain_looks(self.bootstrap):
+            if topic:
+                trace_switch.switch_topic(addresses, self.bootstrap, topic, is_on=is_on)
+            else:
+                trace_switch.switch_all(addresses, is_on=is_on)
+
     # --- settings
 
-    def node_configs(self, node: int) -> list[NodeConfig]:
+    def node_configs(self, node: int) -> list[ConfigShown]:
         """Raises ChronikError."""
         from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
@@ -135,8 +211,17 @@ class ClusterQuestions:
         for name, entry in sorted(entries.items()):
             value = "(not shown: it is a secret)" if entry.is_sensitive else entry.value
             source = source_words(ConfigSource(entry.source).name)
-            found.append(NodeConfig(name, value, source, bool(entry.is_read_only)))
+            found.append(ConfigShown(name, value, source, bool(entry.is_read_only)))
         return found
+
+    def alter_node_config(self, node: int, key: str, value: str | None) -> None:
+        """None puts it back to what the node's file or the default says. Raises ChronikError."""
+        known = {config.name: config for config in self.node_configs(node)}
+        if key not in known:
+            raise ChronikError(f"no config {key}", "the list of all of them is on this page")
+        if known[key].is_read_only:
+            raise ChronikError(f"{key} cannot be changed while the node runs", "set it in the node's file")
+        self.admin().alter_node_configs(node, {key: value})
 
     def quorum(self, addresses: Sequence[Address]) -> QuorumShown:
         """Raises NoAnswer."""
@@ -174,11 +259,11 @@ class ClusterQuestions:
         return parse_addresses(answering or self.bootstrap)
 
 
-def _voter(each: Any, role: str, top: int) -> Voter:
+def _voter(each: Any, role: str, top: int) -> VoterShown:
     at = each.last_caught_up_timestamp
     at_ms = at.timestamp() * 1000 if hasattr(at, "timestamp") else at
     is_known = at_ms is not None and at_ms > 0
-    return Voter(
+    return VoterShown(
         each.replica_id,
         role,
         each.log_end_offset,

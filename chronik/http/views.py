@@ -14,11 +14,27 @@ from chronik.core.machines.groups.classic_group import ClassicState
 from chronik.core.machines.groups.describe import CLASSIC_TYPE, CONSUMER_TYPE
 from chronik.core.replica.in_sync import UNKNOWN
 from chronik.http.totals import behind, totals
-from chronik.trace.reading import ByLabels, FollowerReading, NodeReading, PartitionReading, Timed
+from chronik.trace.reading import (
+    ByLabels,
+    ClusterReading,
+    ConnectionReading,
+    DiskReading,
+    FollowerReading,
+    NodeReading,
+    PartitionReading,
+    PartitionTotals,
+    QuotaReading,
+    RequestReading,
+    Timed,
+    TrafficReading,
+    WaitingReading,
+)
 from chronik.wire.versions import EVERY_API
 
 if TYPE_CHECKING:
+    from chronik.core.quotas.client_quotas import ClientQuotas
     from chronik.core.replica.replica import Replica
+    from chronik.node.net.connection import Connections
     from chronik.node.node import Node
 
 PROBLEMS_SHOWN = 20
@@ -67,9 +83,7 @@ def readiness(node: Node) -> Health:
 
 def reading(node: Node) -> NodeReading:
     """All of the node's numbers, of one moment."""
-    metrics, connections, commits = node.metrics, node.connections, node.replicas.sync_rounds
-    waiting_producers, waiting_fetches = node.waiting.counts()
-    disk_size_bytes, disk_free_bytes = node.replicas.disk_bytes()
+    metrics, commits = node.metrics, node.replicas.sync_rounds
     held = [replica for replica in node.replicas.held() if replica.offline is None]
     served = [replica for replica in held if replica.log.end_offset > 0]
     monotonic_ms = node.trace.clock.monotonic_ms()
@@ -78,52 +92,76 @@ def reading(node: Node) -> NodeReading:
         builds={(__version__,): 1},
         nodes={(str(node.config.node_id), node.identity.cluster_id): 1},
         is_ready=node.is_ready,
-        requests={(EVERY_API[api_key].name,): count for api_key, count in metrics.requests.items()},
-        refusals={(EVERY_API[api_key].name, code.name): count for (api_key, code), count in metrics.refusals.items()},
-        faults=metrics.faults,
-        appended_batches=metrics.produced_batches,
-        appended_bytes=metrics.bytes_in,
-        duplicate_batches=metrics.duplicate_batches,
-        fetched_bytes=metrics.bytes_out,
-        throttled_bytes={(role,): count for role, count in metrics.throttled_bytes.items()},
-        throttled_waits={(role,): count for role, count in metrics.throttled_waits.items()},
-        connections_open=len(connections.open),
-        connections_max=connections.quotas.open_max,
-        connections_accepted=connections.accepted_total,
-        connections_malformed=connections.malformed_total,
-        connections_of_nodes=connections.quotas.nodes_open,
-        connections_refused=connections.quotas.refused_total,
-        connections_idle=connections.idle_total,
-        connections_given_up=connections.unfinished_total + connections.memory.given_up_total,
-        request_bytes=connections.memory.used_bytes,
-        request_bytes_max=connections.memory.limit_bytes,
-        connections_waiting_for_memory=connections.memory.waiting,
+        requests=RequestReading(
+            begun={(EVERY_API[api_key].name,): count for api_key, count in metrics.requests.items()},
+            refusals={
+                (EVERY_API[api_key].name, code.name): count for (api_key, code), count in metrics.refusals.items()
+            },
+            faults=metrics.faults,
+        ),
+        traffic=TrafficReading(
+            appended_batches=metrics.produced_batches,
+            appended_bytes=metrics.bytes_in,
+            duplicate_batches=metrics.duplicate_batches,
+            fetched_bytes=metrics.bytes_out,
+            throttled_bytes={(role,): count for role, count in metrics.throttled_bytes.items()},
+            throttled_waits={(role,): count for role, count in metrics.throttled_waits.items()},
+        ),
+        connections=_connections(node.connections),
+        quotas=_quotas(node.quotas),
         commits=Timed(commits.rounds, commits.sync_seconds),
-        waiting_producers=waiting_producers,
-        waiting_fetches=waiting_fetches,
+        waiting=WaitingReading(*node.waiting.counts()),
         fetch_sessions=len(node.sessions),
         groups=groups(node),
         producer_ids=sum(len(replica.log.producers) for replica in held),
-        topics=len(node.image.topics),
-        partitions=places.partitions,
-        partitions_leaderless=places.leaderless,
-        partitions_led=places.led,
-        partitions_followed=places.followed,
-        partitions_under_replicated=places.under_replicated,
-        partitions_lagging=worst.lagging,
-        gap_records_max=worst.gap_largest,
-        lag_records_max=worst.lag_records_largest,
-        lag_seconds_max=worst.lag_ms_largest / 1000,
+        partitions=PartitionTotals(
+            topics=len(node.image.topics),
+            total=places.partitions,
+            leaderless=places.leaderless,
+            led=places.led,
+            followed=places.followed,
+            under_replicated=places.under_replicated,
+            lagging=worst.lagging,
+            gap_records_max=worst.gap_largest,
+            lag_records_max=worst.lag_records_largest,
+            lag_seconds_max=worst.lag_ms_largest / 1000,
+        ),
         trace_events=node.trace.added,
-        live_nodes=sum(1 for _ in node.image.live_brokers()),
-        is_controller=node.cluster.metadata.is_controller,
-        quorum_epoch=node.cluster.quorum.epoch,
-        metadata_offset=node.image.version,
-        disk_size_bytes=disk_size_bytes,
-        disk_free_bytes=disk_free_bytes,
+        cluster=ClusterReading(
+            live_nodes=sum(1 for _ in node.image.live_brokers()),
+            is_controller=node.cluster.metadata.is_controller,
+            quorum_epoch=node.cluster.quorum.epoch,
+            metadata_offset=node.image.version,
+        ),
+        disk=DiskReading(*node.replicas.disk_bytes()),
         served=[partition(replica) for replica in served],
         followers=[each for replica in served for each in followers(replica, monotonic_ms)],
         offline=sorted(node.replicas.partitions.offline()),
+    )
+
+
+def _connections(connections: Connections) -> ConnectionReading:
+    return ConnectionReading(
+        open=len(connections.open),
+        max=connections.quotas.open_max,
+        accepted=connections.accepted_total,
+        malformed=connections.malformed_total,
+        of_nodes=connections.quotas.nodes_open,
+        refused=connections.quotas.refused_total,
+        delayed=connections.quotas.delayed_total,
+        idle=connections.idle_total,
+        given_up=connections.unfinished_total + connections.memory.given_up_total,
+        waiting_for_memory=connections.memory.waiting,
+        request_bytes=connections.memory.used_bytes,
+        request_bytes_max=connections.memory.limit_bytes,
+    )
+
+
+def _quotas(quotas: ClientQuotas) -> QuotaReading:
+    return QuotaReading(
+        {(key.value,): count for key, count in quotas.throttled.items()},
+        {(key.value,): ms / 1000 for key, ms in quotas.throttled_ms.items()},
+        len(quotas),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronik.client.admin import ClusterAdmin, TopicState
 from chronik.client.connecting import client_settings, parse_addresses, plain_errors
@@ -253,7 +253,7 @@ def _found_by(holder: int, partition: int, look: Callable[[int, int, int], FindV
     return found[::-1]
 
 
-def _look(addresses: list[Address], **arguments: object) -> FindView:
+def _look(addresses: list[Address], **arguments: Any) -> FindView:
     """Raises NoAnswer."""
     problem = NoAnswer("there is no address to look at")
     for address in addresses:

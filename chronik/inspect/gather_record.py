@@ -12,7 +12,7 @@ from functools import cached_property, partial
 
 from chronik.client.admin import ClusterAdmin, TopicState
 from chronik.client.cluster_view import view_of
-from chronik.client.connecting import parse_addresses
+from chronik.client.connecting import parse_addresses, unanswered
 from chronik.client.current_topics import behind, partitions_now
 from chronik.client.errors import ChronikError
 from chronik.client.inspect_request import Inspections, NotChronik, events, inspect_everywhere, states
@@ -75,7 +75,7 @@ class Gatherer:
         try:
             return states(self.addresses, LOOK_TIMEOUT_S, topics=[self.topic, OFFSETS_TOPIC])
         except NoAnswer as problem:
-            raise ChronikError(str(problem), "check --bootstrap") from None
+            raise unanswered(self.cluster.bootstrap, ChronikError(str(problem), "check --bootstrap")) from None
 
     def known(self, partition: int, offset: int) -> KnownRecord:
         try:
@@ -152,7 +152,7 @@ class Gatherer:
         except NotChronik:
             raise
         except NoAnswer as problem:
-            raise ChronikError(str(problem), "check --bootstrap") from None
+            raise unanswered(self.cluster.bootstrap, ChronikError(str(problem), "check --bootstrap")) from None
 
     @cached_property
     def _remembered(self) -> Remembered:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from chronik.trace.events import FollowerSeen, GroupSeen, PartitionSeen
 from chronik.trace.inspections import CopySeen, StateView, UnopenedSeen
@@ -42,6 +43,17 @@ class ClusterSnapshot:
     """How far back all is known that clients did; None: as far as the rules look."""
 
 
+class Trend(NamedTuple):
+    """How a partition went, the oldest first."""
+
+    produced: tuple[float, ...] = ()
+    """Records a second between each two snapshots."""
+    gaps: tuple[float, ...] = ()
+
+
+NO_TREND = Trend()
+
+
 @dataclass(frozen=True)
 class Row:
     """A partition. Rates are None until there are two snapshots, offsets while no copy is open or can be read."""
@@ -69,9 +81,7 @@ class Row:
     """The nodes that are to have it, where nothing is known of followers."""
     in_per_s: float | None = None
     out_per_s: float | None = None
-    produced: tuple[float, ...] = ()
-    """Records a second between each two snapshots, the oldest first."""
-    gaps: tuple[float, ...] = ()
+    trend: Trend = NO_TREND
 
     @property
     def name(self) -> str:
@@ -228,15 +238,14 @@ class RateHistory:
                 track.at_s, track.next_offset = at_s, row.next_offset
             track.gaps.append(row.gap)
         if track is None or not row.is_heard:
-            return row if track is None else replace(row, produced=tuple(track.produced), gaps=tuple(track.gaps))
+            return row if track is None else replace(row, trend=Trend(tuple(track.produced), tuple(track.gaps)))
         if place in taken and elapsed_s:
             track.taken.append(taken[place] / elapsed_s)
         return replace(
             row,
             in_per_s=_mean(track.produced, IN_SAMPLES),
             out_per_s=_mean(track.taken, OUT_SAMPLES),
-            produced=tuple(track.produced),
-            gaps=tuple(track.gaps),
+            trend=Trend(tuple(track.produced), tuple(track.gaps)),
         )
 
     def _group_row(self, group: GroupSeen, known: Mapping[Partition, Row], snapshot: ClusterSnapshot) -> GroupRow:

@@ -31,6 +31,11 @@ def checked(settings: Mapping[str, str]) -> NodeConfig:
         ) from None
 
 
+def has_secrets(settings: Mapping[str, str]) -> bool:
+    """Whether a file with these is for its owner only."""
+    return any(key.endswith((".password", "sasl.jaas.config", ".key")) for key in settings)
+
+
 def as_toml(node_id: int, settings: Mapping[str, str]) -> str:
     """A config file. Numbers and truths are written bare, all else as strings."""
     lines = [

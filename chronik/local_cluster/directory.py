@@ -24,9 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronik.client.errors import ChronikError
+from chronik.client.security import Security
 from chronik.core.config.definitions import BadConfig
-from chronik.local_cluster.config import VOTERS, as_toml, checked, with_voters
+from chronik.local_cluster.config import VOTERS, as_toml, checked, has_secrets, with_voters
 from chronik.local_cluster.files import held, in_words, replace
+from chronik.local_cluster.secured import FOLDER, ClusterSecurity
 from chronik.shell.data_dir import LOCK, holder_of
 from chronik.shell.errors import StartError
 from chronik.shell.settings import read_config_file
@@ -76,6 +78,11 @@ class ClusterNode:
                 f"the config file {self.config_path} of node {self.id} is wrong: {problem.message}", problem.hint
             ) from None
 
+    @property
+    def security(self) -> ClusterSecurity:
+        """Of the cluster that it belongs to."""
+        return ClusterSecurity(self.directory.parent / FOLDER)
+
     def problem(self) -> str | None:
         """What is wrong with its config file, if anything."""
         try:
@@ -88,7 +95,7 @@ class ClusterNode:
         """Before it is started: what it is started with. Raises OSError, ChronikError."""
         settings = {**self.config.given, "log.dirs": os.path.abspath(self.config.server.log_dirs)}
         noted = {"config": str(self.config_path), "settings": settings}
-        replace(self.directory / LAUNCHED, json.dumps(noted, indent=2) + "\n")
+        replace(self.directory / LAUNCHED, json.dumps(noted, indent=2) + "\n", is_secret=has_secrets(settings))
 
     def running(self) -> Running | None:
         """Its process while it is alive. Raises ChronikError."""
@@ -143,9 +150,16 @@ class ClusterNode:
         return _listens_at(self.config)
 
     @property
+    def configured_address_for_nodes(self) -> Address:
+        """The same, for other nodes, which may have a listener of their own. Raises ChronikError."""
+        point = self.config.listeners.inter_node
+        return ("127.0.0.1" if point.host in ("", "0.0.0.0", "::") else point.host), point.port
+
+    @property
     def http(self) -> str | None:
-        where = self.config_in_force.http.http_host_and_port
-        return None if where is None else f"http://{written(where)}"
+        http = self.config_in_force.http
+        where = http.http_host_and_port
+        return None if where is None else f"{http.http_scheme}://{written(where)}"
 
 
 @dataclass
@@ -155,6 +169,15 @@ class ClusterDirectory:
     path: Path
     cluster_id: str
     nodes: dict[int, ClusterNode] = field(default_factory=dict)
+
+    @property
+    def security(self) -> ClusterSecurity:
+        """Its keys and passwords, where it is a secured one."""
+        return ClusterSecurity(self.path / FOLDER)
+
+    def admin(self) -> Security | None:
+        """How its administrator is let in; None where it is not secured. Raises ChronikError."""
+        return self.security.admin() if self.security.is_there else None
 
     @classmethod
     def open(cls, path: str) -> ClusterDirectory:
@@ -230,7 +253,7 @@ class ClusterDirectory:
         checked(values)
         with in_words(node.directory, "give another --data-dir, or make room"):
             node.directory.mkdir(parents=True, exist_ok=True)
-            replace(node.config_path, as_toml(node_id, values))
+            replace(node.config_path, as_toml(node_id, values), is_secret=has_secrets(values))
         self.nodes[node_id] = node
         return node
 
@@ -249,7 +272,7 @@ class ClusterDirectory:
 
     def _configured_address(self, node_id: int) -> Address | None:
         with contextlib.suppress(ChronikError, KeyError):
-            return self.nodes[node_id].configured_address
+            return self.nodes[node_id].configured_address_for_nodes
         return None
 
     def node(self, node_id: int) -> ClusterNode:

@@ -60,17 +60,20 @@ def _user(user_id: int) -> str:
         return str(user_id)
 
 
-def replace(path: Path, text: str) -> None:
-    """All or nothing: what was there stays when the disk is full. Raises OSError."""
+def replace(path: Path, text: str, *, is_secret: bool = False) -> None:
+    """All or nothing: what was there stays when the disk is full. A secret is for its owner only. Raises OSError."""
     target = path.resolve()  # a link stays a link
     beside = target.with_name(f"{target.name}.tmp")
     try:
-        with open(beside, "w", encoding="utf-8", newline="") as out:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if is_secret else 0o666)
+        with open(descriptor, "w", encoding="utf-8", newline="") as out:
             out.write(text)
             out.flush()
             os.fsync(out.fileno())
         if target.exists():
             _look_alike(beside, target)
+            if is_secret:
+                beside.chmod(0o600)
         beside.replace(target)
     except OSError:
         beside.unlink(missing_ok=True)

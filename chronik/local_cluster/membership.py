@@ -130,7 +130,7 @@ def _ask_controller(cluster: ClusterDirectory, request: Any, done_already: Code 
     while time.monotonic() < deadline:
         for address in _controller_addresses(cluster):
             try:
-                response = ask(address, request, ANSWER_TIMEOUT_S)
+                response = ask(address, request, ANSWER_TIMEOUT_S, security=cluster.admin())
             except NoAnswer as problem:
                 hindrance = str(problem)
                 continue

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from chronik.client.cluster_view import ClusterView, view_of
 from chronik.client.errors import ChronikError
 from chronik.client.request import NoAnswer
+from chronik.client.security import Security
 from chronik.local_cluster.directory import CONFIG, Address, ClusterDirectory, ClusterNode, address_or_none, written
 from chronik.local_cluster.files import as_user, in_words, owner_of_process
+from chronik.local_cluster.secured import ADMIN
 from chronik.shell.interrupts import Interrupts
 from chronik.shell.ports import is_taken
 
@@ -36,6 +38,8 @@ class Launched:
     def __init__(self, node: ClusterNode, module: Sequence[str] = SERVE) -> None:
         self.node = node
         command = [sys.executable, "-m", *module, "--config", str(node.config_path)]
+        if node.security.is_there:  # it makes its administrator when there are no users; only the file's name is seen
+            command += ["--add-user", f"{ADMIN}=@{node.security.password_file}"]
         with in_words(node.directory):
             node.note_launch()
         with in_words(node.log_path):
@@ -122,7 +126,7 @@ def wait_until_ready(
     deadline = time.monotonic() + timeout_s
     known = {node_id: address_or_none(cluster.nodes[node_id]) for node_id in sorted({*launched, *cluster.alive()})}
     addresses = {node_id: address for node_id, address in known.items() if address is not None}
-    waiting = list(addresses)
+    waiting, security = list(addresses), cluster.admin()
     while waiting:
         for each in launched.values():
             if each.ended() is not None:
@@ -135,35 +139,36 @@ def wait_until_ready(
             raise KeyboardInterrupt
         if time.monotonic() > deadline:
             raise NotReady(
-                f"the cluster is not ready after {timeout_s:.0f} s: {_hindrance(waiting[0], addresses)}",
+                f"the cluster is not ready after {timeout_s:.0f} s: {_hindrance(waiting[0], addresses, security)}",
                 f"the nodes' logs are in {cluster.path}",
             )
-        waiting = [each for each in waiting if not _is_whole(addresses[each], list(addresses))]
+        waiting = [each for each in waiting if not _is_whole(addresses[each], list(addresses), security)]
         if waiting:
             time.sleep(POLL_S)
 
 
-def _is_whole(address: Address, awaited: list[int]) -> bool:
+def _is_whole(address: Address, awaited: list[int], security: Security | None) -> bool:
     """Whether the node there sees all of these as one cluster, in which what they hold is led."""
-    view = _view_at(address)
+    view = _view_at(address, security)
     return view is not None and view.is_whole(awaited)
 
 
 def view_from(node: ClusterNode) -> ClusterView | None:
     """The cluster as this node sees it, None when it does not answer, or where it listens is not known."""
     address = address_or_none(node)
-    return None if address is None else _view_at(address)
+    security = node.security.admin() if node.security.is_there else None
+    return None if address is None else _view_at(address, security)
 
 
-def _view_at(address: Address) -> ClusterView | None:
+def _view_at(address: Address, security: Security | None) -> ClusterView | None:
     try:
-        return view_of(address, ANSWER_TIMEOUT_S)
+        return view_of(address, ANSWER_TIMEOUT_S, security=security)
     except NoAnswer:
         return None
 
 
-def _hindrance(node_id: int, addresses: Mapping[int, Address]) -> str:
-    view = _view_at(addresses[node_id])
+def _hindrance(node_id: int, addresses: Mapping[int, Address], security: Security | None) -> str:
+    view = _view_at(addresses[node_id], security)
     if view is None:
         return f"node {node_id} does not answer at {written(addresses[node_id])}"
     if missing := [each for each in addresses if each not in view.addresses]:

@@ -9,12 +9,14 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from chronik.api.context import Caller, RequestContext
+from chronik.api.context import Caller, FetchContext, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.table import module_of
 from chronik.core.access.authorizer import Authorizer
+from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 from chronik.core.access.sasl import NotReady
 from chronik.core.access.scram import ScramCredential, ScramMechanism
+from chronik.core.config.definitions import INT_MAX
 from chronik.core.config.node import NodeConfig
 from chronik.core.config.sections.groups import GroupsConfig
 from chronik.core.config.sections.offsets import OffsetsConfig
@@ -25,9 +27,20 @@ from chronik.core.machines.metadata.features import finalized
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
 from chronik.core.machines.metadata.producer_ids import ProducerIds
-from chronik.core.machines.metadata.records import TRANSACTION_VERSION, RemoveTopicRecord
+from chronik.core.machines.metadata.records import (
+    TRANSACTION_VERSION,
+    ClientQuotaRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
+    UnregisterBrokerRecord,
+    UserScramCredentialRecord,
+)
 from chronik.core.machines.metadata.sessions import ControllerConfig
 from chronik.core.ports import Doors, Listener
+from chronik.core.quotas.client_quotas import ClientQuotas
+from chronik.core.quotas.connection_rates import NODE as ALL_LISTENERS
+from chronik.core.quotas.connection_rates import ConnectionRates
 from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.replica.replica import Replica
 from chronik.core.replica.throttle import follower_throttle, leader_throttle
@@ -40,6 +53,7 @@ from chronik.node.cluster.identity import Identity
 from chronik.node.cluster.liveness import BrokerSetup, Liveness
 from chronik.node.cluster.member import ClusterMember
 from chronik.node.cluster.metadata import METADATA_CONFIG, Metadata
+from chronik.node.cluster.node_principals import NodePrincipals
 from chronik.node.cluster.quorum import Quorum, QuorumSetup
 from chronik.node.coordinators.group_coordinator import GroupCoordinator
 from chronik.node.coordinators.transaction_coordinator import TransactionCoordinator
@@ -97,10 +111,15 @@ class Node:
         connections_max: int = UNLIMITED,  # what the process has descriptors for
         request_bytes_max: int = DEFAULT_BYTES,  # what the machine has memory for, if no setting says
         inspect: Inspect | None = None,  # None in the simulator, where nothing inspects a node over the wire
+        principal: KafkaPrincipal = ANONYMOUS,  # as what other nodes see it, where that is by its certificate
     ) -> None:
         self.config = config
         self.identity = identity
+        self._principal = principal
         self.data_dir = data_dir
+        self._listener_names = tuple(point.name for point in config.listeners.all)
+        # Where nodes have a listener of their own, a flood of clients on another does not shut them out, as in Kafka.
+        self._spared_listeners = config.listeners.node_listeners if len(self._listener_names) > 1 else frozenset()
         self._doors = doors
         self.metrics = Metrics()
         self._deadlines = Deadlines(asyncio.get_running_loop(), self.metrics)
@@ -126,14 +145,15 @@ class Node:
             self.cluster.peers,
             self._deadlines,
             self.metrics,
-            carries_principals=bool(config.security.authorizer_class_name),
         )
-        self.sessions = FetchSessions(config.fetch.max_incremental_fetch_session_cache_slots)
+        self.quotas = ClientQuotas(self.image.quotas, config.quotas)
         self._request_context = self._context(inspect)
+        self._principals = NodePrincipals(config.security.node_principals, self.image, doors.files)
         self._dispatch = Dispatch(
             self._request_context,
             self.metrics,
             self.forwarding,
+            may_be=self._principals.may_be,
             serves_clients=False,  # until it has started
             lets_clients_wait=config.is_alone,
         )
@@ -297,7 +317,12 @@ class Node:
             frame_bytes_max=config.connections.socket_request_max_bytes,
             under_way_max=config.connections.queued_max_requests,
             send_now=self._doors.network.send_now,
-            quotas=ConnectionQuotas(self._connection_limits, connections_max),
+            quotas=ConnectionQuotas(
+                self._connection_limits,
+                connections_max,
+                ConnectionRates(self.image.quotas, config.quotas),
+                self._doors.clock.monotonic_ms,
+            ),
             request_bytes_max=config.connections.request_bytes_max(request_bytes_max),
             on_closed=self.forwarding.connection_closed,
             authentication=Authentication(config, self._doors.clock, self._doors.chance, self._credential),
@@ -305,7 +330,8 @@ class Node:
             login_s=config.sasl.chronik_authentication_timeout_ms / 1000,
         )
 
-    def _authorizer(self) -> Authorizer | None:
+    def make_authorizer(self) -> Authorizer | None:
+        """Who may do what, by the image of this node; None where everything is allowed."""
         security = self.config.security
         if not security.authorizer_class_name:
             return None
@@ -322,7 +348,18 @@ class Node:
 
     def _connection_limits(self) -> ConnectionLimits:
         config = self.image.node_config.connections
-        return ConnectionLimits(config.max_connections, config.max_connections_per_ip, config.connection_overrides)
+        limit_of, names = self.config.limit_of, self._listener_names
+        opened = {name: limit_of(name, "max.connections") for name in names}
+        rates = {name: limit_of(name, "max.connection.creation.rate") for name in names}
+        rates[ALL_LISTENERS] = config.max_connection_creation_rate
+        return ConnectionLimits(
+            config.max_connections,
+            config.max_connections_per_ip,
+            config.connection_overrides,
+            {name: limit for name, limit in opened.items() if limit is not None},
+            {name: rate for name, rate in rates.items() if rate is not None and rate < INT_MAX},
+            self._spared_listeners,
+        )
 
     def _join_cluster(self, time: SteadyTime) -> ClusterMember:
         """The parts that have to do with other nodes. A node alone has them too, and they have nothing to do."""
@@ -338,7 +375,14 @@ class Node:
             quorum,
             metadata,
             controller,
-            Liveness(controller, BrokerSetup.of(config), self.identity, doors.files, doors.chance, metrics),
+            Liveness(
+                controller,
+                BrokerSetup.of(config, _principal_of(config, self._principal)),
+                self.identity,
+                doors.files,
+                doors.chance,
+                metrics,
+            ),
             FailureDetector(
                 metadata,
                 peers,
@@ -388,6 +432,10 @@ class Node:
     def image(self) -> MetadataImage:
         return self.cluster.metadata.image
 
+    @property
+    def sessions(self) -> FetchSessions:
+        return self._request_context.fetching.sessions
+
     def _address_of(self, node_id: int) -> tuple[str, int] | None:
         """Where another node is reached by this one: as configured, or as it registered; and before it is known who
         registered, as the metadata log says of its voters."""
@@ -423,8 +471,26 @@ class Node:
     def _metadata_applied(self, facts: list[Any]) -> None:
         for directory in self.replicas.partitions.metadata_changed(facts):
             self._dispatch.watch(self._remove_later(directory))
+        if any(isinstance(fact, RegisterBrokerRecord | UnregisterBrokerRecord) for fact in facts):
+            self._node_registered()
+        if any(isinstance(fact, UserScramCredentialRecord | RemoveUserScramCredentialRecord) for fact in facts):
+            self.connections.end_where(
+                lambda peer: peer.login is not None and peer.login.is_revoked,
+                "its user was removed, or has another password",
+            )
         if any(isinstance(fact, RemoveTopicRecord) for fact in facts):
             self.groups.forget_deleted_topics()
+        if any(isinstance(fact, ClientQuotaRecord) for fact in facts):
+            self._dispatch.quotas_changed()
+
+    def _node_registered(self) -> None:
+        """An id may be another principal's from now on: what used it before is no node any more."""
+        principals = self._principals
+        principals.metadata_changed(is_caught_up=self.cluster.metadata.is_caught_up)
+        self.connections.end_where(
+            lambda peer: peer.node_id >= 0 and not principals.may_be(peer.node_id, peer.authenticated_as),
+            "its node id is another principal's",
+        )
 
     async def _remove_later(self, directory: str) -> None:
         try:
@@ -441,7 +507,12 @@ class Node:
         return RequestContext(
             node_id=self.config.node_id,
             cluster_id=self.identity.cluster_id,
-            fetch_config=self.config.fetch,
+            fetching=FetchContext(
+                self.config.fetch,
+                FetchSessions(self.config.fetch.max_incremental_fetch_session_cache_slots),
+                leader_throttle(self.config.node_id, lambda: self.image.node_config.replication),
+                is_slow=lambda connection_id: self.connections.is_slow(connection_id),
+            ),
             clock=self._doors.clock,
             chance=self._doors.chance,
             metadata=self.cluster.controller,
@@ -450,17 +521,15 @@ class Node:
             verification=self._verifier,
             replicas=self.replicas,
             waiting=self.waiting,
-            sessions=self.sessions,
             metrics=self.metrics,
             observation=self.trace,
-            leader_throttle=leader_throttle(self.config.node_id, lambda: self.image.node_config.replication),
             producer_ids=ProducerIds(),
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,
             quorum=self.cluster.quorum,
-            authorizer=self._authorizer(),
+            quotas=self.quotas,
+            authorizer=self.make_authorizer(),
             look=inspect_here,
-            is_slow=lambda connection_id: self.connections.is_slow(connection_id),
         )
 
     async def start(self) -> tuple[str, int]:
@@ -470,6 +539,7 @@ class Node:
         self.replicas.partitions.follow(self.image, is_caught_up=False)
         self.cluster.quorum.start(self.cluster.metadata)
         await self.cluster.metadata.wait_until_started()
+        self._principals.metadata_changed(is_caught_up=True)
         # What the metadata says of an earlier process of this node does not hold for this one: it may have lost what
         # was not synced, or its whole disk. Whatever it leads it leads in a new epoch.
         await self.cluster.liveness.register(ports)
@@ -568,6 +638,14 @@ class Node:
             self.replicas.logs.checkpoints.stopped()
         except OSError as problem:  # the disk is full, say: what was acknowledged is safe all the same
             log.warning("this stop was not orderly, so the next start looks at every log: %s", problem)
+
+
+def _principal_of(config: NodeConfig, by_certificate: KafkaPrincipal) -> KafkaPrincipal:
+    """As what other nodes see this one."""
+    login = config.node_login
+    if login is None or login.username is None:
+        return by_certificate
+    return KafkaPrincipal(USER_TYPE, login.username)
 
 
 def group_config(groups: GroupsConfig, offsets: OffsetsConfig) -> GroupConfig:

@@ -224,3 +224,8 @@ def _defaults(master: str, memory: str, scratch: str) -> dict[str, str]:
         settings |= {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
         settings["spark.sql.shuffle.partitions"] = str(max(os.cpu_count() or 1, 2))  # a cluster has more than we see
     return settings
+
+
+def with_retries(master: str) -> str:
+    """`local[2]` gives up at the first task that fails; like a cluster, it is to try four times."""
+    return re.sub(r"^local\[([^,\]]+)\]$", r"local[\1,4]", "local[1]" if master == "local" else master)

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
+from chronik.core.access.ssl_principal import NoMatchingRule, distinguished_name, mapper_of
 from chronik.core.config.addresses import PLAINTEXT
 from chronik.core.config.definitions import BadConfig
 from chronik.core.config.node import NodeConfig, passed_over
@@ -28,23 +30,27 @@ from chronik.shell.descriptors import raise_limit, shared_out
 from chronik.shell.errors import StartError
 from chronik.shell.files import RealFiles
 from chronik.shell.first_start import FirstStart
+from chronik.shell.first_users import make_first_users
 from chronik.shell.memory import memory_bytes, request_bytes_max
 from chronik.shell.network import RealNetwork
 from chronik.shell.settings import read_config_file
 from chronik.shell.tls import TlsContexts
 
 if TYPE_CHECKING:
+    from chronik.core.machines.metadata.access_changes import ScramUpsertion
     from chronik.shell.http_server import HttpServer
 
 log = logging.getLogger(__name__)
 
 LOOK_AT_OTHERS_EVERY_S = 2.0
 LOOK_AT_CERTIFICATES_EVERY_S = 1.0
+THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 LOOK_AT_THE_DISK = "see that the disk has room and can be written to"
 
 
-def run(values: dict[str, str], config_path: str | None = None) -> int:
-    """Run a node in the foreground until SIGINT or SIGTERM. Raises StartError when it cannot start."""
+def run(values: dict[str, str], config_path: str | None = None, first_users: tuple[ScramUpsertion, ...] = ()) -> int:
+    """Run a node in the foreground until SIGINT or SIGTERM; at its first start it makes these users. Raises StartError
+    when it cannot start."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     config = load_config(values, config_path)
     # Requests make no cycles; what is collected is mostly what the imports left. Rarely is often enough.
@@ -53,7 +59,7 @@ def run(values: dict[str, str], config_path: str | None = None) -> int:
     gc.set_threshold(50_000, 20, 50)
     runner = asyncio.Runner(loop_factory=_loop_factory())
     with runner:
-        return runner.run(_serve(config))
+        return runner.run(_serve(config, first_users))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -79,8 +85,9 @@ def load_config(values: dict[str, str], config_path: str | None) -> NodeConfig:
 class House:
     """A node with its doors, its lock and its HTTP port."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, first_users: tuple[ScramUpsertion, ...] = ()) -> None:
         self._config = config
+        self._first_users = first_users
         self._tls = TlsContexts(config.security) if config.listeners.is_encrypted else None
         is_encrypted_between_nodes = config.listeners.inter_node.is_encrypted
         self._client_tls = self._tls.client if self._tls is not None and is_encrypted_between_nodes else None
@@ -133,12 +140,14 @@ class House:
                 connections_max=max(self._descriptors.connections - self._http_connections_max, 1),
                 request_bytes_max=request_bytes_max(memory_bytes()),
                 inspect=_inspect,
+                principal=self._own_principal(),
             )
             if self._tls is not None:
                 self._watching = asyncio.get_running_loop().create_task(_reload_when_changed(self._tls))
             # Before the start, which in a cluster may wait for others: what it waits for can be looked at.
             await self._open_http()
             self.address = await self._start(self.node)
+            await make_first_users(self.node, self._first_users)
         except WrongDirectory as problem:
             raise StartError(
                 f"the data directory {config.server.log_dirs} cannot be used: {problem}",
@@ -156,6 +165,24 @@ class House:
         except Refused as problem:  # it could not write that it is here
             raise StartError(f"cannot start: {problem}", LOOK_AT_THE_DISK) from problem
         return self.node
+
+    def _own_principal(self) -> KafkaPrincipal:
+        """As what other nodes see this one, where that is by its certificate. Raises StartError."""
+        security = self._config.security
+        if self._tls is None or self._client_tls is None or not security.identifies_clients:
+            return ANONYMOUS
+        subject = self._tls.own_subject()
+        if subject is None:
+            log.warning("the trust store does not vouch for this node's own certificate: no other node may trust it")
+            return ANONYMOUS
+        try:
+            return KafkaPrincipal(
+                USER_TYPE, mapper_of(security.ssl_principal_mapping_rules)(distinguished_name(subject))
+            )
+        except NoMatchingRule as problem:
+            raise StartError(
+                f"this node's own certificate is none of a node: {problem}", "see ssl.principal.mapping.rules"
+            ) from problem
 
     async def _start(self, node: Node) -> tuple[str, int]:
         """In a cluster it waits for others. If that takes long, they are looked at: some never come."""
@@ -175,9 +202,17 @@ class House:
         if where is None or self.node is None:
             return
         from chronik.shell.http_server import HttpBounds, HttpServer
+        from chronik.shell.tls import HttpTls
 
         try:
-            self._http = await HttpServer.open(self.node, *where, HttpBounds(self._http_connections_max))
+            tls = HttpTls(self._config.http.http_ssl_keystore_location)
+        except (OSError, ValueError) as problem:
+            raise StartError(
+                f"http.ssl.keystore.location cannot be used: {problem}",
+                "it must have a key, not encrypted, and its certificates, as PEM",
+            ) from problem
+        try:
+            self._http = await HttpServer.open(self.node, *where, HttpBounds(self._http_connections_max), tls)
         except OSError as problem:
             raise _listen_error(where, problem, "--http") from problem
 
@@ -211,11 +246,18 @@ async def _reload_when_changed(tls: TlsContexts) -> None:
 
 def _warn_of_open_doors(config: NodeConfig) -> None:
     for point in config.listeners.all:
-        if point.protocol == PLAINTEXT and point.host not in ("localhost", "127.0.0.1", "::1"):
+        if point.protocol == PLAINTEXT and point.host not in THIS_MACHINE:
             log.warning(
                 "PLAINTEXT on %s: all who can reach it may read and change everything; see docs/security.md",
                 point.host,
             )
+    where = config.http.http_host_and_port
+    if where is not None and where[0] not in THIS_MACHINE and not config.http.is_login_needed:
+        log.warning(
+            "the HTTP port on %s: all who can reach it see topics, clients and the trace; see http.token.file and"
+            " http.basic.auth.enable",
+            where[0] or "every address",
+        )
 
 
 def _inspect(node: Node, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
@@ -259,10 +301,10 @@ async def stay(node: Node, stop: asyncio.Event) -> None:
         )
 
 
-async def _serve(config: NodeConfig) -> int:
+async def _serve(config: NodeConfig, first_users: tuple[ScramUpsertion, ...]) -> int:
     join_checks.refuse_own_address(config)
     _warn_of_open_doors(config)
-    house = House(config)
+    house = House(config, first_users)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -279,7 +321,7 @@ async def _serve(config: NodeConfig) -> int:
             return 0
         node = await opening
         http = house.http_address
-        where = f", metrics at http://{written(http)}/metrics" if http else ""
+        where = f", metrics at {config.http.http_scheme}://{written(http)}/metrics" if http else ""
         for key, (given, instead) in node.cluster.metadata.image.node_config.overruled().items():
             log.warning(
                 "%s = %s has no effect: for all nodes it is %s (kafka-configs.sh alters it)", key, given, instead

@@ -20,7 +20,7 @@ from chronik.sim.story import WorldStory
 Key = tuple[bytes, int]  # topic id and partition: a name may be used again
 
 
-class Sight(NamedTuple):
+class CopySight(NamedTuple):
     """What a look at one node's copy showed."""
 
     start_offset: int
@@ -46,7 +46,7 @@ class Copies:
 
     def __init__(self, story: WorldStory) -> None:
         self._story = story
-        self._seen: dict[Key, dict[int, Sight]] = {}  # by partition and node, of the processes that live
+        self._seen: dict[Key, dict[int, CopySight]] = {}  # by partition and node, of the processes that live
         self._leaders: dict[tuple[Key, int], int] = {}  # by leader epoch, for ever
         self._safe: dict[Key, dict[int, SafeBatch]] = {}  # by base offset, for ever
         self._durable_end_offset: dict[Key, int] = {}
@@ -56,14 +56,14 @@ class Copies:
         self._dropped: set[tuple[Key, int]] = set()
         self._written: dict[tuple[Key, int, int], tuple[int, int]] = {}  # crc and node by epoch and base offset
 
-    def last_seen(self, key: Key, node_id: int) -> Sight | None:
+    def last_seen(self, key: Key, node_id: int) -> CopySight | None:
         return self._seen.get(key, {}).get(node_id)
 
-    def of(self, key: Key) -> dict[int, Sight]:
+    def of(self, key: Key) -> dict[int, CopySight]:
         """What the nodes that live have of a partition."""
         return self._seen.get(key, {})
 
-    def partitions(self) -> Iterable[dict[int, Sight]]:
+    def partitions(self) -> Iterable[dict[int, CopySight]]:
         """The same of every partition."""
         return self._seen.values()
 
@@ -89,7 +89,7 @@ class Copies:
         nothing that it does not have: so it is not looked at as such until it has caught up."""
         self._excused.update({(key, node_id): True for key in self._seen})
 
-    def saw(self, node_id: int, name: str, key: Key, sight: Sight, *, may_lose: bool = False) -> None:
+    def saw(self, node_id: int, name: str, key: Key, sight: CopySight, *, may_lose: bool = False) -> None:
         """A node's copy has changed. With `may_lose`, its leaders may be elected uncleanly: then what was below a
         watermark may be gone, and only that one node leads in an epoch is to be held."""
         who, sights = f"node{node_id}", self._seen.setdefault(key, {})
@@ -137,7 +137,7 @@ class Copies:
                     f" {sight.durable_end_offset} only, where the watermark was {watermark}"
                 )
 
-    def _check_in_sync(self, name: str, key: Key, sights: dict[int, Sight]) -> None:
+    def _check_in_sync(self, name: str, key: Key, sights: dict[int, CopySight]) -> None:
         # One that a later leader has taken over from, dead or cut off, does not hear who is counted now: a damaged copy
         # that the later one has let go begins anew with nothing.
         newest = max(sight.leader_epoch for sight in sights.values())

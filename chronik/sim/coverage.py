@@ -16,7 +16,7 @@ from chronik.core.machines.metadata.partition import Partition
 from chronik.core.raft.quorum_log import PART_SUFFIX
 from chronik.core.raft.roles import Candidate, Prospective
 from chronik.node.node import Node
-from chronik.sim.copies import Sight
+from chronik.sim.copies import CopySight
 from chronik.sim.host import Host
 from chronik.sim.replay import rebalancing
 from chronik.sim.voters import VoterChanges
@@ -185,7 +185,7 @@ def _rebalances(world: World, host: Host) -> bool:
 
 
 def _changes_voters(world: World, host: Host) -> bool:
-    return any(isinstance(client, VoterChanges) and client.is_under_way for client in world.clients)
+    return any(isinstance(client, VoterChanges) and client.is_under_way for client in world.population.clients)
 
 
 def _has_other_down(world: World, host: Host) -> bool:
@@ -239,13 +239,13 @@ def _places(world: World) -> Iterable[Partition]:
     return world.inspector.places()
 
 
-def _sights(world: World, host: Host) -> Iterator[Sight]:
+def _sights(world: World, host: Host) -> Iterator[CopySight]:
     for sights in world.inspector.copies.partitions():
         if host.node_id in sights:
             yield sights[host.node_id]
 
 
-def _led(world: World) -> Iterator[tuple[Sight, Iterable[Sight]]]:
+def _led(world: World) -> Iterator[tuple[CopySight, Iterable[CopySight]]]:
     """The copies of each partition, with that of its newest leader."""
     for sights in world.inspector.copies.partitions():
         leaders = [sight for sight in sights.values() if sight.is_leader]

@@ -127,7 +127,7 @@ class Faults:
             and "write_error" not in self.counts
             and not any(kind in self.counts for kind in BREAKING)
         )  # their kills come
-        votes = [client for client in self._world.clients if isinstance(client, VoterChanges)]
+        votes = [client for client in self._world.population.clients if isinstance(client, VoterChanges)]
         is_calm = is_calm and not any(client.is_under_way for client in votes)
         if is_calm and self._world.inspector.is_calm():
             self._wiped = host

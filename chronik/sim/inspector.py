@@ -15,7 +15,7 @@ from chronik.core.types import TopicPartition
 from chronik.node.coordinators.runtime import partition_of
 from chronik.node.node import Node
 from chronik.sim.checkers import CheckedCoordinator, Judge
-from chronik.sim.copies import Copies, Key, Sight
+from chronik.sim.copies import Copies, CopySight, Key
 from chronik.sim.hints import Placed
 from chronik.sim.host import Host
 from chronik.sim.plans import host_name
@@ -138,7 +138,7 @@ class Inspector:
             self.copies.begins_anew(key, host.node_id, is_let_go=is_let_go)
             self._tails[host.node_id].pop(key, None)
 
-    def _follow(self, host: Host, replica: Replica, name: TopicPartition, key: Key, sight: Sight) -> None:
+    def _follow(self, host: Host, replica: Replica, name: TopicPartition, key: Key, sight: CopySight) -> None:
         tails = self._tails[host.node_id]
         tail = tails.get(key)
         if tail is None:
@@ -266,10 +266,10 @@ def glimpse_of(replica: Replica) -> Glimpse:
     )
 
 
-def sight_of(replica: Replica) -> Sight:
+def sight_of(replica: Replica) -> CopySight:
     """What there is to see of a copy."""
     log = replica.log
-    return Sight(
+    return CopySight(
         log.start_offset,
         replica.high_watermark,
         log.synced_offset if replica.is_synced else log.end_offset,

@@ -39,6 +39,7 @@ VERSIONS = {
     "delete_topics": 5,
     "delete_records": 2,
     "init_producer_id": 4,
+    "txn_offset_commit": 5,  # topics by name
     "alter_partition_reassignments": 1,
     "elect_leaders": 2,
     "create_partitions": 3,

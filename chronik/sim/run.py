@@ -175,6 +175,6 @@ def _end(world: World, main: SimProcess) -> None:
         for dead in host.graveyard:
             if isinstance(dead, SimProcess):
                 dead.kill()
-    for process in (main, *world.processes):
+    for process in (main, *world.population.processes):
         process.kill()
     world.loop.close()

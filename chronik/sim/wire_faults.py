@@ -27,7 +27,7 @@ class WireFaults:
         self._world.story.tell("faults", what)
 
     def _clients(self) -> list[str]:
-        return [client.network.host for client in self._world.clients]
+        return [client.network.host for client in self._world.population.clients]
 
     def _peers(self, host: Host) -> list[str]:
         return [other.name for other in self._world.hosts if other is not host]

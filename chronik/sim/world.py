@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextvars import Context
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
 
 from chronik.core.types import TopicPartition
 from chronik.sim import administrator, mixture
@@ -67,6 +68,24 @@ class NodeLog(logging.Handler):
             self._story.break_promise(f"{who}: {record.getMessage()}: {record.exc_info[1]!r}")
 
 
+@dataclass
+class Population:
+    """The clients of a world, and what they use."""
+
+    clients: list[SimClient] = field(default_factory=list)
+    producers: list[SimProducer] = field(default_factory=list)
+    processes: list[SimProcess] = field(default_factory=list)
+    groups: list[str] = field(default_factory=lambda: [CLASSIC_GROUP])
+
+
+class WorldTraits(NamedTuple):
+    """What sets a world apart from others, as its seed has it."""
+
+    voter_ids: tuple[int, ...]
+    has_administrator: bool
+    is_only_transactions: bool
+
+
 class World:
     """Everything there is."""
 
@@ -96,22 +115,23 @@ class World:
         settings = node_settings(self.chance.other("settings"), self.node_count, is_synced=self.is_synced)
         self.transactions = WorldTransactions(self, transactions_share)
         settings |= self.cleaned.settings | self.transactions.settings
-        self.voter_ids = mixture.voter_ids(self.chance.other("observers"), self.node_count)
+        voter_ids = mixture.voter_ids(self.chance.other("observers"), self.node_count)
         if self.node_count > 1:
-            settings["controller.quorum.voters"] = mixture.voters_setting(self.voter_ids)
-        self.are_files_different = mixture.are_files_different(self.chance.other("files"), self.node_count)
-        self.hosts = [self._host(node_id, settings) for node_id in range(1, self.node_count + 1)]
-        self.inspector = Inspector(self.hosts, self.judge, self.story, self.voter_ids)
+            settings["controller.quorum.voters"] = mixture.voters_setting(voter_ids)
+        are_files_different = mixture.are_files_different(self.chance.other("files"), self.node_count)
+        self.hosts = [self._host(node_id, settings, are_files_different) for node_id in range(1, self.node_count + 1)]
+        self.inspector = Inspector(self.hosts, self.judge, self.story, voter_ids)
         self.judge.truth = self.inspector
         self.topics = topic_plans(self.chance.other("topics"), self.node_count)
-        self.is_only_transactions = is_only_transactions and self.transactions.is_there
-        share = 0.0 if self.is_only_transactions else administrator_share
-        self.has_administrator = administrator.is_there(self.chance, share)
+        is_only_transactions = is_only_transactions and self.transactions.is_there
+        share = 0.0 if is_only_transactions else administrator_share
+        has_administrator = administrator.is_there(self.chance, share)
+        self.traits = WorldTraits(voter_ids, has_administrator, is_only_transactions)
         self.orders = Orders(self.story)
-        if self.are_files_different or self.has_administrator:
+        if are_files_different or has_administrator:
             # Records without a key must be welcome, whatever a node's file or the administrator says.
             self.topics = {topic: with_settings(plan, UNKEYED) for topic, plan in self.topics.items()}
-        if self.has_administrator:
+        if has_administrator:
             self.topics[administrator.KEYED] = administrator.KEYED_PLAN
         self.names = [
             TopicPartition(topic, partition)
@@ -121,20 +141,17 @@ class World:
         self.topics |= (
             self.cleaned.plans | self.transactions.plans
         )  # not among the names: what is dense is looked for there
-        if self.has_administrator and self.node_count > 1:
+        if has_administrator and self.node_count > 1:
             self.topics[administrator.LOSSY] = administrator.lossy_plan(self.node_count)
             self.inspector.lossy_topics.add(administrator.LOSSY)
-        self.groups = [CLASSIC_GROUP]
-        self.clients: list[SimClient] = []
-        self.producers: list[SimProducer] = []
-        self.processes: list[SimProcess] = []
+        self.population = Population()
         self.loop.before_time_passes = self.inspector.look
         self.coverage = Coverage(self)
 
-    def _host(self, node_id: int, settings: dict[str, str]) -> Host:
+    def _host(self, node_id: int, settings: dict[str, str], is_file_its_own: bool) -> Host:
         chance = self.chance.other(f"node{node_id}")
         records = snapshot_records(self.chance.other("snapshots"))
-        if self.are_files_different:
+        if is_file_its_own:
             settings = settings | mixture.own_settings(self.chance.other(f"file of node{node_id}"))
         settings = settings | self.idle_time.settings
         return Host(node_id, settings, self.loop, self.wires, chance, self.judge, self.story, records)
@@ -152,13 +169,13 @@ class World:
         client = kind(name, addresses, network, clock, chance, self.judge, self.story)
         for trait, value in traits.items():
             setattr(client, trait, value)
-        self.clients.append(client)
+        self.population.clients.append(client)
         return client
 
     def set_to_work(self, client: SimClient) -> Any:
         """Returns its task."""
         process = SimProcess(client.name)
-        self.processes.append(process)
+        self.population.processes.append(process)
         task = self.loop.create_task(client.work(), name=client.name, context=process.context)
         task.add_done_callback(self._ended, context=Context())
         return task
@@ -173,7 +190,7 @@ class World:
 
     def populate(self) -> list[SimClient]:
         """Producers, readers and a group, as many as the seed has it."""
-        if self.is_only_transactions:
+        if self.traits.is_only_transactions:
             return [*self.transactions.clients(self), *self._hostile()]
         batches, chance = 10 + self.chance.below(40), self.chance
         traits: dict[str, Any] = {
@@ -184,13 +201,13 @@ class World:
         for number, name in enumerate(self.names):
             if name.topic == administrator.KEYED:  # written by the administrator alone
                 continue
-            may_be_moved = self.has_administrator and self.node_count > 1
+            may_be_moved = self.traits.has_administrator and self.node_count > 1
             is_replicated = self.topics[name.topic].replica_count > 1 or may_be_moved
             traits.update(partition=name, is_replicated=is_replicated)
             idempotent = self.client(IdempotentProducer, f"idem{number}", is_lost=self._is_lost(), **traits)
             acks = chance.one_of((-1, -1, 1, 0))
             plain = self.client(SimProducer, f"plain{number}", acks=acks, is_lost=self._is_lost(), **traits)
-            self.producers += [idempotent, plain]
+            self.population.producers += [idempotent, plain]
         from_followers = chance.one_of((0.0, 0.3))
         others: list[SimClient] = [
             self.client(SimReader, "reader", names=self.names, is_over=self.is_written, from_followers=from_followers)
@@ -201,14 +218,14 @@ class World:
         if self.node_count > 1 and chance.other("voters").happens(0.3):
             node_ids = [host.node_id for host in self.hosts]
             traits = {"is_over": self.is_written, "is_calm": self.inspector.is_calm, "node_ids": node_ids}
-            traits["voter_ids"] = self.voter_ids
+            traits["voter_ids"] = self.traits.voter_ids
             others.append(self.client(VoterChanges, "voters", **traits))
-        if self.has_administrator:
+        if self.traits.has_administrator:
             others.append(self._administrator(chance.other("administrator").other("appetite")))
         cleaned_producers, cleaned_readers = cleaned_clients(self, 2 * batches)
-        self.producers += cleaned_producers
+        self.population.producers += cleaned_producers
         transactional = self.transactions.clients(self)
-        return [*self.producers, *others, *cleaned_readers, *transactional, *self._hostile()]
+        return [*self.population.producers, *others, *cleaned_readers, *transactional, *self._hostile()]
 
     def _hostile(self) -> list[SimClient]:
         """In some worlds, until the last fault: what they disturb must heal like anything else."""
@@ -217,7 +234,7 @@ class World:
         peer, client = self.chance.other("hostile peer"), self.chance.other("hostile client")
         if self.node_count > 1 and peer.happens(WITH_HOSTILE_PEER):
             traits: dict[str, Any] = {"until_s": until_s, "pace_s": peer.one_of((0.02, 0.2, 1.0))}
-            hostile.append(self.client(HostilePeer, "hostile-peer", node_ids=self.voter_ids, **traits))
+            hostile.append(self.client(HostilePeer, "hostile-peer", node_ids=self.traits.voter_ids, **traits))
         if client.happens(WITH_HOSTILE_CLIENT):
             kinds = [name for name in sorted(VERSIONS) if name not in NOT_FOR_CLIENTS]
             traits = {"until_s": until_s, "pace_s": client.one_of((0.02, 0.2, 1.0))}
@@ -252,7 +269,7 @@ class World:
         ]
         if not chance.happens(WITH_CONSUMER_GROUP):
             return members
-        self.groups.append(CONSUMER_GROUP)
+        self.population.groups.append(CONSUMER_GROUP)
         traits.update(group=CONSUMER_GROUP, unrest=chance.one_of((0.0, 0.03, 0.3)))
         return members + [
             self.client(ConsumerMember, f"consumer{n}", assignor=chance.one_of((None, "uniform", "range")), **traits)
@@ -264,7 +281,7 @@ class World:
 
     def is_written(self) -> bool:
         """Whether all producers are done."""
-        return all(producer.is_done for producer in self.producers)
+        return all(producer.is_done for producer in self.population.producers)
 
     def auditors(self, number: int) -> list[SimClient]:
         """Those that look at everything, after everything."""
@@ -278,5 +295,8 @@ class World:
             self.client(Auditor, f"audit{number}", names=list(self.names)),
             *cleaned_auditors(self, number),
             *self.transactions.auditors(self, number),
-            *(self.client(GroupAuditor, f"{group}{number}", group=group, names=self.names) for group in self.groups),
+            *(
+                self.client(GroupAuditor, f"{group}{number}", group=group, names=self.names)
+                for group in self.population.groups
+            ),
         ]

@@ -12,11 +12,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from chronik.client.security import PLAIN_CONNECTION, Security
+from chronik.local_cluster.authority import write_secret
+from chronik.local_cluster.config import as_toml, has_secrets
+from chronik.local_cluster.secured import ADMIN, CLIENTS, FOLDER, NODES, ClusterSecurity
+from chronik.shell.ports import free_ports
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 POLL_S = 0.005
-_READY = re.compile(r"ready: Kafka clients at (\S+):(\d+)(?:, metrics at (http://\S+)/metrics)?")
+_READY = re.compile(r"ready: Kafka clients at (\S+):(\d+)(?:, metrics at (https?://\S+)/metrics)?")
 
 # Tests do not want to wait for members that never come.
 TEST_SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
@@ -36,6 +44,7 @@ class RunningNode:
         self.port = 0
         self.http_url: str | None = None
         self.more_listeners = ""  # beside the one at `port`: `,NODES://127.0.0.1:9093`
+        self.secured: ClusterSecurity | None = None  # its keys and its administrator, if it is a secured one
         self.launched_by: list[str] = []  # words before the command, such as ["ip", "netns", "exec", "name"]
         self._process: subprocess.Popen[bytes] | None = None
         self._is_asked_to_stop = False
@@ -45,6 +54,28 @@ class RunningNode:
     def bootstrap(self) -> str:
         """The address for clients, HOST:PORT."""
         return f"{self.host}:{self.port}"
+
+    @property
+    def security(self) -> Security:
+        """How its administrator is let in."""
+        return PLAIN_CONNECTION if self.secured is None else self.secured.admin()
+
+    def for_confluent(self) -> dict[str, Any]:
+        """What confluent-kafka needs to reach it, as its administrator where it is a secured one."""
+        return {"bootstrap.servers": self.bootstrap, **self.security.for_librdkafka()}
+
+    def for_kafka_python(self) -> dict[str, Any]:
+        """The same for kafka-python."""
+        return {"bootstrap_servers": self.bootstrap.split(","), **self.security.for_kafka_python()}
+
+    def for_aiokafka(self) -> dict[str, Any]:
+        """The same for aiokafka."""
+        return {"bootstrap_servers": self.bootstrap.split(","), **self.security.for_aiokafka()}
+
+    @property
+    def command_config(self) -> str | None:
+        """A file of Kafka's client properties, for Kafka's tools and `chronik --command-config`."""
+        return None if self.secured is None else str(self.secured.properties)
 
     @property
     def pid(self) -> int:
@@ -79,17 +110,39 @@ class RunningNode:
             "--data-dir",
             self.data_dir,
             "--listen",
-            f"{self.host}:{self.port}{self.more_listeners}",
+            f"{self._clients}{self.host}:{self.port}{self.more_listeners}",
         ]
+        if self.secured is not None:
+            command += ["--add-user", f"{ADMIN}=@{self.secured.password_file}"]
         command += ["--http", "127.0.0.1:0"]
+        secrets = {key: value for key, value in self.settings.items() if has_secrets({key: value})}
+        if secrets:  # others see a command line
+            config = Path(self.data_dir, "secrets.toml")
+            write_secret(config, as_toml(1, secrets))
+            command += ["--config", str(config)]
         for key, value in self.settings.items():
-            command += ["--set", f"{key}={value}"]
+            if key not in secrets:
+                command += ["--set", f"{key}={value}"]
         self._is_asked_to_stop = False
         with open(self.log_path, "ab") as printed:
             self._launched_at = printed.tell()
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=printed
             )
+
+    @property
+    def _clients(self) -> str:
+        return "" if self.secured is None else f"{CLIENTS}://"
+
+    def be_secured(self, secured: ClusterSecurity, node_id: int) -> None:
+        """Before it is launched: clients log in over TLS, and other nodes come by a listener of their own."""
+        self.secured = secured
+        self.settings = {**secured.node_settings(node_id), **self.settings}
+        self.more_listeners = f",{NODES}://{self.host}:{free_ports(1)[0]}"
+
+    @property
+    def address_for_nodes(self) -> str:
+        return self.bootstrap if self.secured is None else self.more_listeners.rpartition("/")[2]
 
     def wait_until_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Until it says that clients are served. Raises NodeDied, with what it printed since it was launched."""
@@ -155,12 +208,23 @@ class RunningNode:
 
 
 @contextlib.contextmanager
-def node(config: Mapping[str, str] | None = None, data_dir: str | None = None, port: int = 0) -> Iterator[RunningNode]:
-    """A node for the length of a `with` block. `config` holds settings under Kafka's names."""
+def node(
+    config: Mapping[str, str] | None = None, data_dir: str | None = None, port: int = 0, *, secure: bool = False
+) -> Iterator[RunningNode]:
+    """A node for the length of a `with` block. `config` holds settings under Kafka's names.
+
+    A secure one speaks TLS, wants its clients to log in (SCRAM), and has ACLs: only its administrator may do anything
+    at first, and `for_confluent()`, `for_kafka_python()` and `for_aiokafka()` let a client in as that. It needs the
+    package cryptography (`chronik[secure]`).
+    """
     directory = data_dir or tempfile.mkdtemp(prefix="chronik-test-")
     running = RunningNode(directory, {**TEST_SETTINGS, **(config or {})})
     running.port = port
     try:
+        if secure:
+            made = ClusterSecurity(Path(directory, FOLDER))
+            made.make([1])
+            running.be_secured(made, 1)
         running.start()
         yield running
         running.stop()

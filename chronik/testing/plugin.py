@@ -19,9 +19,16 @@ def chronik_node() -> Iterator[RunningNode]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def chronik_secure_node() -> Iterator[RunningNode]:
+    """A real node with TLS, logins and ACLs, shared by all tests of the run: `chronik_secure_node.for_confluent()`."""
+    with node(secure=True) as running:
+        yield running
+
+
 @pytest.fixture
 def chronik_node_factory() -> Iterator[Callable[..., RunningNode]]:
-    """Makes nodes of this test's own: `chronik_node_factory(config={...})`. They end with the test."""
+    """Makes nodes of this test's own: `chronik_node_factory(config={...}, secure=True)`. They end with the test."""
     with contextlib.ExitStack() as stack:
 
         def make(**options: Any) -> RunningNode:

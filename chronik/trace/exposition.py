@@ -21,7 +21,7 @@ COUNTER, GAUGE, SUMMARY = "counter", "gauge", "summary"
 
 
 class Family(NamedTuple):
-    """One metric of the node: what it is called, what it means, and which field of Reading it shows."""
+    """One metric of the node: what it is called, what it means, and which field of NodeReading it shows."""
 
     name: str
     kind: str
@@ -42,68 +42,92 @@ FAMILIES = (
     _gauge("chronik_build_info", "builds", "Always 1; the label has the version.", "version"),
     _gauge("chronik_node_info", "nodes", "Always 1; the labels say who this is.", "node_id", "cluster_id"),
     _gauge("chronik_ready", "is_ready", "1 while the node takes requests, as /ready has it."),
-    _counter("chronik_requests_total", "requests", "Requests begun, by API.", "api"),
+    _counter("chronik_requests_total", "requests.begun", "Requests begun, by API.", "api"),
     _counter(
         "chronik_refusals_total",
-        "refusals",
+        "requests.refusals",
         "Requests, and single partitions of produce and fetch, answered with this Kafka error code.",
         "api",
         "code",
     ),
-    _counter("chronik_faults_total", "faults", "Requests that met a bug (UNKNOWN_SERVER_ERROR): any is one too many."),
-    _counter("chronik_appended_batches_total", "appended_batches", "Record batches appended to logs."),
-    _counter("chronik_appended_bytes_total", "appended_bytes", "Bytes of those batches."),
+    _counter(
+        "chronik_faults_total",
+        "requests.faults",
+        "Requests that met a bug (UNKNOWN_SERVER_ERROR): any is one too many.",
+    ),
+    _counter("chronik_appended_batches_total", "traffic.appended_batches", "Record batches appended to logs."),
+    _counter("chronik_appended_bytes_total", "traffic.appended_bytes", "Bytes of those batches."),
     _counter(
         "chronik_duplicate_batches_total",
-        "duplicate_batches",
+        "traffic.duplicate_batches",
         "Batches of idempotent producers that were in the log already: answered, not appended.",
     ),
-    _counter("chronik_fetched_bytes_total", "fetched_bytes", "Bytes of record batches given to consumers."),
+    _counter("chronik_fetched_bytes_total", "traffic.fetched_bytes", "Bytes of record batches given to consumers."),
     _counter(
         "chronik_throttled_bytes_total",
-        "throttled_bytes",
+        "traffic.throttled_bytes",
         "Bytes of throttled replicas that this node gave as a leader, or fetched as a follower.",
         "role",
     ),
     _counter(
         "chronik_throttled_waits_total",
-        "throttled_waits",
+        "traffic.throttled_waits",
         "Times that a throttled replica was held back because its throttle's rate was exceeded.",
         "role",
     ),
-    _gauge("chronik_connections", "connections_open", "Client connections open now."),
+    _gauge("chronik_connections", "connections.open", "Client connections open now."),
     _gauge(
         "chronik_connections_max",
-        "connections_max",
+        "connections.max",
         "As many may be open: max.connections, or what the process has file descriptors for.",
     ),
-    _counter("chronik_connections_accepted_total", "connections_accepted", "Client connections ever accepted."),
+    _counter("chronik_connections_accepted_total", "connections.accepted", "Client connections ever accepted."),
     _counter(
         "chronik_connections_malformed_total",
-        "connections_malformed",
+        "connections.malformed",
         "Connections ended because what came was no Kafka request.",
     ),
-    _gauge("chronik_connections_of_nodes", "connections_of_nodes", "Of those open now, connections of other nodes."),
+    _gauge("chronik_connections_of_nodes", "connections.of_nodes", "Of those open now, connections of other nodes."),
     _counter(
         "chronik_connections_refused_total",
-        "connections_refused",
-        "Connections turned away: over max.connections, max.connections.per.ip or the file descriptors.",
+        "connections.refused",
+        "Connections turned away: over max.connections, max.connections.per.ip or the file descriptors, or opened"
+        " faster than a quota of their address allows.",
     ),
     _counter(
+        "chronik_connections_delayed_total",
+        "connections.delayed",
+        "Connections that were not served at once, as more came than max.connection.creation.rate allows.",
+    ),
+    _counter("chronik_quota_throttled_total", "quotas.waits", "Answers that made a client over a quota wait.", "quota"),
+    _counter(
+        "chronik_quota_throttled_seconds_total",
+        "quotas.wait_seconds",
+        "For how long those clients were made to wait.",
+        "quota",
+    ),
+    _gauge("chronik_quota_clients", "quotas.clients", "Rates of clients that are measured, for quotas that are set."),
+    _counter(
         "chronik_connections_idle_total",
-        "connections_idle",
+        "connections.idle",
         "Connections closed because nothing came or went for connections.max.idle.ms.",
     ),
     _counter(
         "chronik_connections_given_up_total",
-        "connections_given_up",
+        "connections.given_up",
         "Connections closed because a request did not become whole in time, or held memory that others waited for.",
     ),
-    _gauge("chronik_request_bytes", "request_bytes", "Memory of clients' requests that are not answered yet."),
-    _gauge("chronik_request_limit_bytes", "request_bytes_max", "As much as that may be (queued.max.request.bytes)."),
+    _gauge(
+        "chronik_request_bytes", "connections.request_bytes", "Memory of clients' requests that are not answered yet."
+    ),
+    _gauge(
+        "chronik_request_limit_bytes",
+        "connections.request_bytes_max",
+        "As much as that may be (queued.max.request.bytes).",
+    ),
     _gauge(
         "chronik_connections_waiting_for_memory",
-        "connections_waiting_for_memory",
+        "connections.waiting_for_memory",
         "Connections that are not read from until requests of others have been answered.",
     ),
     Family(
@@ -112,41 +136,49 @@ FAMILIES = (
         "commits",
         "Rounds of syncing to disk (_count) and the time they took (_sum).",
     ),
-    _gauge("chronik_waiting_producers", "waiting_producers", "Batches whose answer waits until they are safe."),
-    _gauge("chronik_waiting_fetches", "waiting_fetches", "Fetches that wait for something to read."),
+    _gauge("chronik_waiting_producers", "waiting.producers", "Batches whose answer waits until they are safe."),
+    _gauge("chronik_waiting_fetches", "waiting.fetches", "Fetches that wait for something to read."),
     _gauge("chronik_fetch_sessions", "fetch_sessions", "Incremental fetch sessions kept."),
     _gauge("chronik_groups", "groups", "Groups coordinated here, by type and state.", "type", "state"),
     _gauge("chronik_producer_ids", "producer_ids", "Idempotent producers remembered, summed over partitions."),
-    _gauge("chronik_topics", "topics", "Topics in the cluster, internal ones included."),
-    _gauge("chronik_partitions", "partitions", "Partitions in the cluster, with data or not."),
-    _gauge("chronik_partitions_leaderless", "partitions_leaderless", "Partitions in the cluster that no node leads."),
-    _gauge("chronik_partitions_led", "partitions_led", "Partitions that this node leads."),
-    _gauge("chronik_partitions_followed", "partitions_followed", "Partitions of which this node has a further copy."),
+    _gauge("chronik_topics", "partitions.topics", "Topics in the cluster, internal ones included."),
+    _gauge("chronik_partitions", "partitions.total", "Partitions in the cluster, with data or not."),
+    _gauge("chronik_partitions_leaderless", "partitions.leaderless", "Partitions in the cluster that no node leads."),
+    _gauge("chronik_partitions_led", "partitions.led", "Partitions that this node leads."),
+    _gauge("chronik_partitions_followed", "partitions.followed", "Partitions of which this node has a further copy."),
     _gauge(
         "chronik_partitions_under_replicated",
-        "partitions_under_replicated",
+        "partitions.under_replicated",
         "Partitions led here of which not all replicas are in sync.",
     ),
     _gauge(
         "chronik_partitions_lagging",
-        "partitions_lagging",
+        "partitions.lagging",
         "Partitions led here of which a follower has not had everything for two seconds or more.",
     ),
     _gauge(
         "chronik_partition_gap_records_max",
-        "gap_records_max",
+        "partitions.gap_records_max",
         "The largest gap of a partition led here: records appended and not below the watermark yet.",
     ),
-    _gauge("chronik_follower_lag_records_max", "lag_records_max", "The largest lag of a follower of what is led here."),
-    _gauge("chronik_follower_lag_seconds_max", "lag_seconds_max", "For how long, at most, one has not had everything."),
+    _gauge(
+        "chronik_follower_lag_records_max",
+        "partitions.lag_records_max",
+        "The largest lag of a follower of what is led here.",
+    ),
+    _gauge(
+        "chronik_follower_lag_seconds_max",
+        "partitions.lag_seconds_max",
+        "For how long, at most, one has not had everything.",
+    ),
     _counter("chronik_trace_events_total", "trace_events", "Events traced, stored or not."),
-    _gauge("chronik_live_nodes", "live_nodes", "Nodes of the cluster that take part, as this one knows."),
-    _gauge("chronik_controller", "is_controller", "1 on the node that is the controller."),
-    _gauge("chronik_quorum_epoch", "quorum_epoch", "How often the quorum has elected, or tried to."),
-    _gauge("chronik_metadata_offset", "metadata_offset", "Up to where this node has followed the metadata."),
+    _gauge("chronik_live_nodes", "cluster.live_nodes", "Nodes of the cluster that take part, as this one knows."),
+    _gauge("chronik_controller", "cluster.is_controller", "1 on the node that is the controller."),
+    _gauge("chronik_quorum_epoch", "cluster.quorum_epoch", "How often the quorum has elected, or tried to."),
+    _gauge("chronik_metadata_offset", "cluster.metadata_offset", "Up to where this node has followed the metadata."),
     _gauge("chronik_partitions_offline", "offline_count", "Partitions that this node cannot serve; see /health."),
-    _gauge("chronik_disk_size_bytes", "disk_size_bytes", "Size of the disk below the data directory."),
-    _gauge("chronik_disk_free_bytes", "disk_free_bytes", "Free bytes on that disk."),
+    _gauge("chronik_disk_size_bytes", "disk.size_bytes", "Size of the disk below the data directory."),
+    _gauge("chronik_disk_free_bytes", "disk.free_bytes", "Free bytes on that disk."),
 )
 
 
@@ -214,7 +246,7 @@ class NodeCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for family in FAMILIES:
-            yield _metric(family, getattr(self._reading, family.field))
+            yield _metric(family, attrgetter(family.field)(self._reading))
 
 
 def _metric(family: Family, value: Any) -> Metric:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-ByLabels: TypeAlias = Mapping[tuple[str, ...], int]
+ByLabels: TypeAlias = Mapping[tuple[str, ...], float]
 
 
 class Timed(NamedTuple):
@@ -45,6 +45,88 @@ class FollowerReading(NamedTuple):
     lag_seconds: float  # not a number: it never had everything since this node leads
 
 
+class RequestReading(NamedTuple):
+    """Requests, and what became of them."""
+
+    begun: ByLabels  # by api
+    refusals: ByLabels  # by api and code
+    faults: int
+
+
+class TrafficReading(NamedTuple):
+    """What went in and out."""
+
+    appended_batches: int
+    appended_bytes: int
+    duplicate_batches: int
+    fetched_bytes: int
+    throttled_bytes: ByLabels  # by role
+    throttled_waits: ByLabels  # by role
+
+
+class ConnectionReading(NamedTuple):
+    """Connections, and the memory that their requests take."""
+
+    open: int
+    max: int
+    accepted: int
+    malformed: int
+    of_nodes: int
+    refused: int
+    delayed: int
+    idle: int
+    given_up: int
+    waiting_for_memory: int
+    request_bytes: int
+    request_bytes_max: int
+
+
+class QuotaReading(NamedTuple):
+    """Clients over their quotas."""
+
+    waits: ByLabels  # by quota
+    wait_seconds: ByLabels  # the same
+    clients: int
+
+
+class WaitingReading(NamedTuple):
+    """Requests in purgatory."""
+
+    producers: int
+    fetches: int
+
+
+class PartitionTotals(NamedTuple):
+    """The cluster's partitions, counted from where this node stands, and the furthest behind of those led here."""
+
+    topics: int
+    total: int
+    leaderless: int
+    led: int
+    followed: int
+    under_replicated: int
+    lagging: int
+    gap_records_max: int
+    lag_records_max: int
+    lag_seconds_max: float
+
+
+class ClusterReading(NamedTuple):
+    """What this node knows of the cluster."""
+
+    live_nodes: int
+    is_controller: bool
+    quorum_epoch: int
+    metadata_offset: int
+
+
+class DiskReading(NamedTuple):
+    """The volume of the data directory."""
+
+    size_bytes: int
+    free_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class NodeReading:
     """A node's numbers."""
@@ -52,49 +134,19 @@ class NodeReading:
     builds: ByLabels  # by version
     nodes: ByLabels  # by node id and cluster id
     is_ready: bool
-    requests: ByLabels  # by api
-    refusals: ByLabels  # by api and code
-    faults: int
-    appended_batches: int
-    appended_bytes: int
-    duplicate_batches: int
-    fetched_bytes: int
-    throttled_bytes: ByLabels  # by role
-    throttled_waits: ByLabels  # by role
-    connections_open: int
-    connections_max: int
-    connections_accepted: int
-    connections_malformed: int
-    connections_of_nodes: int
-    connections_refused: int
-    connections_idle: int
-    connections_given_up: int
-    request_bytes: int
-    request_bytes_max: int
-    connections_waiting_for_memory: int
+    requests: RequestReading
+    traffic: TrafficReading
+    connections: ConnectionReading
+    quotas: QuotaReading
     commits: Timed
-    waiting_producers: int
-    waiting_fetches: int
+    waiting: WaitingReading
     fetch_sessions: int
     groups: ByLabels  # by type and state
     producer_ids: int
-    topics: int
-    partitions: int
-    partitions_leaderless: int
-    partitions_led: int
-    partitions_followed: int
-    partitions_under_replicated: int
-    partitions_lagging: int
-    gap_records_max: int
-    lag_records_max: int
-    lag_seconds_max: float
+    partitions: PartitionTotals
     trace_events: int
-    live_nodes: int
-    is_controller: bool
-    quorum_epoch: int
-    metadata_offset: int
-    disk_size_bytes: int
-    disk_free_bytes: int
+    cluster: ClusterReading
+    disk: DiskReading
     served: Sequence[PartitionReading]
     followers: Sequence[FollowerReading]
     offline: Sequence[tuple[str, int]]

@@ -9,10 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from chronik.client.connecting import unanswered
+from chronik.client.errors import ChronikError
 from chronik.client.inspect_request import Inspections, NotChronik
 from chronik.client.inspect_request import cluster as look_at_cluster
 from chronik.client.inspect_request import states as look_at_states
 from chronik.client.request import Address, NoAnswer
+from chronik.client.security import in_force
 from chronik.trace.inspections import StateView
 from chronik.trace.leading import sure_leaders
 from chronik.verify.errors import RunCannotStart
@@ -86,7 +89,7 @@ class VerifyCluster:
             "client.id": "chronik-verify",
             "log_level": 0,
             "logger": quiet,
-        }
+        } | in_force().for_librdkafka()
 
     def _answer(self, ask: Callable[[], Any], doing: str) -> Any:
         """The result of one admin request. Raises RunCannotStart with what was being done."""
@@ -125,9 +128,11 @@ class VerifyCluster:
         try:
             return self._admin.list_topics(timeout=ANSWER_S)
         except KafkaException as problem:
-            raise RunCannotStart(
+            silent = ChronikError(
                 f"no Kafka node answers at {self._bootstrap}: {problem.args[0].str()}", "start one with `chronik serve`"
-            ) from problem
+            )
+            words = unanswered(self._bootstrap, silent)
+            raise RunCannotStart(words.message, words.hint) from problem
 
     def create(self, topic: str, partitions: int, replication: int | None) -> int:
         """Makes the topic, traced if the cluster can do that, and waits until it is led. Returns its replication."""

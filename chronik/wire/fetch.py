@@ -296,6 +296,7 @@ def encode(
     session_id: int,
     answers: list[FetchAnswer],
     endpoints: Sequence[NodeEndpoint] = (),
+    throttle_ms: int = 0,
 ) -> list[Outgoing]:
     """The frame as buffers to be written one after the other. Answers of one topic stand together. `endpoints` are
     those of the leaders that are named in it."""
@@ -306,7 +307,7 @@ def encode(
     buffers: list[Outgoing] = []
     out = bytearray(4)
     out += response_head(1, version, correlation_id)
-    out += b"\x00\x00\x00\x00"  # throttle time
+    out += _INT32.pack(throttle_ms)
     if version >= SESSIONS_FROM:
         out += _INT16.pack(error_code)
         out += _INT32.pack(session_id)

@@ -180,6 +180,7 @@ def encode(
     correlation_id: int,
     topics: list[tuple[str | bytes, list[PartitionAnswer]]],
     endpoints: Sequence[NodeEndpoint] = (),
+    throttle_ms: int = 0,
 ) -> bytes:
     """The frame of the answer. `endpoints` are those of the leaders that are named in it."""
     flexible = version >= FLEXIBLE_FROM
@@ -207,7 +208,7 @@ def encode(
             _write_partition(out, answer, version, flexible)
         if flexible:
             out.append(0)
-    out += b"\x00\x00\x00\x00"  # throttle time
+    out += _INT32.pack(throttle_ms) if throttle_ms else b"\x00\x00\x00\x00"
     if endpoints and version >= LEADERS_FROM:
         out.append(1)
         write_endpoints(out, ENDPOINTS_TAG, endpoints)

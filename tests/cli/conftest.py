@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from chronik.testing import RunningNode, node
 from chronik.wire.versions import API_VERSIONS
 from tests.cli.forked import run_forked
 
@@ -97,6 +98,30 @@ class Chronik:
         return inherited | {"CHRONIK_BOOTSTRAP": self.bootstrap, "COLUMNS": "100"}
 
 
+@dataclass(frozen=True)
+class Secured(Chronik):
+    """With the administrator's file in the environment."""
+
+    command_config: str = ""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return super().environment | {"CHRONIK_COMMAND_CONFIG": self.command_config}
+
+
+@pytest.fixture(scope="session")
+def secured_node() -> Iterator[RunningNode]:
+    """With TLS, logins and ACLs."""
+    with node(secure=True) as made:
+        yield made
+
+
+@pytest.fixture
+def admin(secured_node: RunningNode) -> Secured:
+    assert secured_node.command_config is not None
+    return Secured(secured_node.bootstrap, secured_node.command_config)
+
+
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with contextlib.ExitStack() as stack:
@@ -107,8 +132,6 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             config = {"group.initial.rebalance.delay.ms": "0"}
             yield stack.enter_context(apache_kafka(jars_of("tools"), tmp_path_factory.mktemp("kafka"), config))
         else:
-            from chronik.testing import node
-
             yield stack.enter_context(node()).bootstrap
 
 

@@ -17,6 +17,7 @@ from tests.clients.support import create_topic
 NODE_CONFIG: Mapping[str, str] = {
     "auto.create.topics.enable": "true",
     "group.initial.rebalance.delay.ms": "0",
+    "quota.window.num": "2",  # so that a client may take what it may in one second at once, not in ten
     "group.consumer.heartbeat.interval.ms": "300",
     "group.consumer.min.heartbeat.interval.ms": "300",
 }

@@ -16,7 +16,7 @@ FEATURE = re.compile(
     r"Feature: (\S+)\s+SupportedMinVersion: (\S+)\s+SupportedMaxVersion: (\S+)\s+FinalizedVersionLevel: (\S+)\s+"
     r"Epoch: (\d+)"
 )
-# Transactions, share groups and streams groups are not there.
+# Share groups and streams groups are not there.
 OURS = {"eligible.leader.replicas.version", "group.version", "kraft.version", "metadata.version", "transaction.version"}
 
 

@@ -88,6 +88,81 @@ def test_a_topic_is_changed_and_deleted(shown: ConsoleProcess, orders: str) -> N
     assert "short-lived" not in [topic["name"] for topic in shown.model("/topics")["rows"]]
 
 
+def test_a_message_is_produced_sent_again_and_deleted(shown: ConsoleProcess, orders: str) -> None:
+    shown.post("/topics", "/topics", name="by-hand", partitions="1")
+    made = shown.post(
+        "/topics/by-hand/messages", "/topics/by-hand/messages", key="k", value='{"a": 1}', headers="source=console"
+    )
+    assert "source" in made
+    shown.post("/topics/by-hand/0/0/again", "/topics/by-hand/0/0", to="by-hand")
+    shown.post("/topics/by-hand/messages", "/topics/by-hand/messages", key="k", tombstone="1")
+
+    found = shown.model("/topics/by-hand/messages?from=oldest")["rows"]
+    assert [(row["offset"], row["key"]["text"], row["value"]["kind"]) for row in found] == [
+        (0, "k", "json"), (1, "k", "json"), (2, "k", "null")
+    ]  # fmt: skip
+    nowhere = shown.post("/topics/by-hand/0/0/again", "/topics/by-hand/0/0", to="by-hnad")
+    assert nowhere.startswith("400 "), "a topic that is not there is not made"
+
+    shown.post("/topics/by-hand/clear", "/topics/by-hand", confirm="by-hand", partition="0", before="2")
+    assert [row["offset"] for row in shown.model("/topics/by-hand/messages?from=oldest")["rows"]] == [2]
+    shown.post("/topics/by-hand/elect", "/topics/by-hand")
+
+
+def test_an_open_transaction_is_listed_and_aborted(cluster: RunningCluster, shown: ConsoleProcess, orders: str) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "till"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("orders", b"open", partition=0)
+    assert producer.flush(30) == 0
+
+    assert "till" in [row["transactional_id"] for row in shown.model("/transactions")["rows"]]
+    page = shown.model("/transaction?id=till")
+    assert (page["state"], page["partitions"][0]["topic"]) == ("Ongoing", "orders")
+    assert page["partitions"][0]["stable_offset"] == 200
+
+    refused = shown.post("/transaction/abort", "/transaction?id=till", id="till", confirm="till2")
+    assert refused.startswith("400 ")
+    shown.post("/transaction/abort", "/transaction?id=till", id="till", confirm="till")
+    assert shown.model("/transaction?id=till")["can_be_aborted"] is False
+    assert "till" not in [row["transactional_id"] for row in shown.model("/transactions")["rows"]]
+
+
+def test_the_trace_is_switched_followed_and_counts_refusals(
+    cluster: RunningCluster, shown: ConsoleProcess, orders: str
+) -> None:
+    assert "Nothing is traced" in shown.page("/trace")
+    shown.post("/trace", "/trace", topic="orders", is_on="1")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "client.id": "traced-shop"})
+    producer.produce("orders", b"traced", partition=2)
+    assert producer.flush(30) == 0
+
+    page = shown.model("/trace?topic=orders&client=traced-shop")
+    assert page["topics"] == ["orders"]
+    assert {"produce_appended", "produce_answered"} <= {event["kind"] for event in page["events"]}
+    assert [(row["step"], row["count"]) for row in page["times"]] == [("produce answered", 1)]
+    only = shown.model("/trace?topic=orders&kind=produce_appended")
+    assert {event["kind"] for event in only["events"]} == {"produce_appended"}
+
+    shown.post("/trace", "/trace", topic="orders", is_on="")
+    assert shown.model("/trace")["is_on"] is False
+
+
+def test_a_config_of_a_node_is_changed_and_put_back(shown: ConsoleProcess, orders: str) -> None:
+    def value() -> str:
+        configs = shown.model("/settings?node=2&every=1&q=log.cleaner.backoff.ms")["configs"]
+        return {config["name"]: config["value"] for config in configs}["log.cleaner.backoff.ms"]
+
+    before = value()
+    shown.post("/settings", "/settings?node=2", node="2", key="log.cleaner.backoff.ms", value="12345")
+    assert value() == "12345"
+    shown.post("/settings", "/settings?node=2", node="2", key="log.cleaner.backoff.ms", reset="1")
+    assert value() == before
+
+    refused = shown.post("/settings", "/settings?node=2", node="2", key="node.id", value="9")
+    assert "cannot be changed while the node runs" in refused
+
+
 def test_a_group_is_shown_reset_after_a_preview_and_deleted(
     cluster: RunningCluster, shown: ConsoleProcess, orders: str
 ) -> None:

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 import pytest
-from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from kio.schema.metadata.v9.request import MetadataRequest
+from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
+from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
 from chronik.client.cluster_view import ClusterView, view_of
+from chronik.core.access.scram import ScramClient
+from chronik.core.access.scram import ScramMechanism as Mechanism
 from chronik.shell.ports import free_ports
 from chronik.testing import RunningCluster
+from tests.cluster.wire_client import WireClient
 
 MODULE = "org.apache.kafka.common.security"
 USERS = (
@@ -107,6 +120,57 @@ def test_a_new_user_of_scram_is_let_in_by_every_node_and_out_again(cluster: Sasl
         consumer.close()
     assert produced(cluster, login(user, "alice-secret", mechanism), "four") is None
     assert "_AUTHENTICATION" in str(produced(cluster, login(user, "hers", mechanism), "five"))
+
+
+class LoggedIn(WireClient):
+    """One connection to one node, of a user of SCRAM."""
+
+    def __init__(self, bootstrap: str, user: str, password: str) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        super().__init__(host, int(port))
+        self.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"))
+        scram = ScramClient(Mechanism.SHA_256, user, password, "a nonce")
+        answer = self.ask(SaslAuthenticateRequest(auth_bytes=scram.first()))
+        assert self.ask(SaslAuthenticateRequest(auth_bytes=scram.final(answer.auth_bytes))).error_code == 0
+
+    def wait_until_closed(self) -> None:
+        """Raises TimeoutError."""
+        with contextlib.suppress(ConnectionError):
+            self._read(1)
+        self.close()
+
+
+@pytest.mark.parametrize("is_removed", [True, False], ids=["removed", "another password"])
+def test_the_connections_of_a_user_end_on_every_node(cluster: SaslCluster, is_removed: bool) -> None:
+    """F71. Nothing else closes them within the time that is waited here: they may be idle for ten minutes."""
+    # Given a user with a connection to each node, and others
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **login("admin", "admin-secret")})
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    for user in ("mallory", "trent"):
+        admin.alter_user_scram_credentials([UserScramCredentialUpsertion(user, info, b"secret")])[user].result(30)
+    mallory, trent = (
+        [LoggedIn(node.bootstrap, user, "secret") for node in cluster.nodes.values()] for user in ("mallory", "trent")
+    )
+
+    # When it is removed, or its password changed
+    if is_removed:
+        change: Any = UserScramCredentialDeletion("mallory", ScramMechanism.SCRAM_SHA_256)
+    else:
+        change = UserScramCredentialUpsertion("mallory", info, b"another")
+    admin.alter_user_scram_credentials([change])["mallory"].result(30)
+
+    # Then its connections are closed, and no others
+    for each in mallory:
+        each.wait_until_closed()
+    asked = MetadataRequest(
+        topics=(),
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    for each in trent:
+        assert each.ask(asked).brokers
+        each.close()
 
 
 def test_the_cluster_comes_back_when_all_nodes_start_at_once(cluster: SaslCluster) -> None:

@@ -18,7 +18,17 @@ BROWSER = "CHRONIK_CHROMIUM"
 """Set in the environment: where Chromium is, if not in the path."""
 WAIT_MS = 30_000
 HOSTILE = b"<script>document.title='harmed'</script><img src=x onerror=\"document.title='harmed'\">\xe2\x80\xae"
-PAGES = ("/", "/topics", "/topics/orders", "/topics/orders/messages", "/topics/orders/0/0", "/groups", "/settings")
+PAGES = (
+    "/",
+    "/topics",
+    "/topics/orders",
+    "/topics/orders/messages",
+    "/topics/orders/0/0",
+    "/groups",
+    "/transactions",
+    "/trace",
+    "/settings",
+)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +125,7 @@ def test_a_topic_is_made_and_deleted_by_hand(page: Any, shown: ConsoleProcess) -
     assert page.locator("#partitions .rows tbody tr").count() == 2
 
     page.get_by_text("Delete this topic").click()
-    page.fill('input[name="confirm"]', "by-hand")
+    page.fill('form[action$="/delete"] input[name="confirm"]', "by-hand")
     page.get_by_role("button", name="Delete for good").click()
     page.wait_for_url("**/topics")
     assert page.get_by_role("link", name="by-hand").count() == 0

@@ -131,6 +131,27 @@ class Brokers:
             consumer.close()
         return sorted(found)
 
+    def read_committed(self, topic: str) -> list[Kept]:
+        """All that `read_committed` may read now, up to the last stable offset, in the order of places."""
+        settings = {"group.id": "not-used", "isolation.level": "read_committed", "enable.partition.eof": True}
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, **settings, "log_level": 0})
+        open_ones = set(range(self.partitions(topic)))
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in open_ones])
+        found: list[Kept] = []
+        try:
+            while open_ones:
+                message = consumer.poll(ANSWER_SECONDS)
+                assert message is not None, f"no record and no end for {ANSWER_SECONDS:.0f} s"
+                partition = message.partition() or 0
+                if (error := message.error()) is None:
+                    offset = message.offset() or 0
+                    found.append((partition, offset, message.key(), message.value(), message.timestamp()[1]))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    open_ones.discard(partition)
+        finally:
+            consumer.close()
+        return sorted(found, key=lambda kept: kept[:2])
+
     def committed(self, group: str) -> dict[tuple[str, int], int]:
         """Where a group stands in each partition; empty if there is no such group."""
         asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])

@@ -85,9 +85,16 @@ def properties(path: Path, settings: Mapping[str, str]) -> Path:
 class Program:
     """A program that runs until it is stopped. As a context: whatever happens, nothing of it is left behind."""
 
-    def __init__(self, name: str, command: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        folder: Path,
+        env: Mapping[str, str] | None = None,
+        log_folder: Path | None = None,
+    ) -> None:
         self.name = name
-        self.log_path = folder / f"{name}.log"
+        self.log_path = (log_folder or folder) / f"{name}.log"
         self._command = list(command)
         self._folder = folder
         self._env = {**os.environ, **(env or {})}
@@ -143,13 +150,15 @@ class Program:
         lines = self.log().splitlines()
         return ["\n".join(lines[at : at + 3]) for at, line in enumerate(lines) if COMPLAINT.search(line)]
 
-    def wait_until(self, condition: Callable[[], bool], what: str | Callable[[], object]) -> None:
+    def wait_until(
+        self, condition: Callable[[], bool], what: str | Callable[[], object], seconds: float = PROGRAM_SECONDS
+    ) -> None:
         """Until it is so; fails at once when the program ends, with what it logged."""
-        deadline = time.monotonic() + PROGRAM_SECONDS
+        deadline = time.monotonic() + seconds
         while not condition():
             said = what() if callable(what) else what
             if self._child is None or self._child.poll() is not None:
                 pytest.fail(f"{self.name} ended before this: {said}\n{self.tail()}")
             if time.monotonic() > deadline:
-                pytest.fail(f"not within {PROGRAM_SECONDS:.0f} s: {said}\n{self.tail()}")
+                pytest.fail(f"not within {seconds:.0f} s: {said}\n{self.tail()}")
             time.sleep(POLL_SECONDS)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ needs("kafka ecosystem")
 
 PARTITIONS = 4
 LINES = 200
+KILLS = 3
 INTERNAL = ("connect-configs", "connect-offsets", "connect-status")
 # What a worker warns of with any Kafka: it starts behind the others, stops while it waits for an answer, and on a slow
 # machine a sink task offers offsets of partitions that have just been taken from it, which the worker leaves alone.
@@ -35,11 +37,11 @@ Status = dict[str, Any]
 class Worker:
     """A worker of Connect, and its REST interface."""
 
-    def __init__(self, name: str, bootstrap: str, folder: Path) -> None:
+    def __init__(self, name: str, bootstrap: str, folder: Path, more: Mapping[str, str] | None = None) -> None:
         [port] = free_ports(1)
         self._url = f"http://127.0.0.1:{port}"
         self.address = f"127.0.0.1:{port}"
-        settings = properties(folder / f"{name}.properties", worker_settings(bootstrap, self._url))
+        settings = properties(folder / f"{name}.properties", worker_settings(bootstrap, self._url) | dict(more or {}))
         self.program = Program(name, java("org.apache.kafka.connect.cli.ConnectDistributed", str(settings)), folder)
 
     def ask(self, path: str, body: Any = None) -> Any:
@@ -145,3 +147,53 @@ def test_a_file_goes_through_a_topic_once_while_workers_come_and_go(tmp_path: Pa
             complaints = first.program.complaints() + second.program.complaints()
             assert [line for line in complaints if not any(each in line for each in HARMLESS)] == []
         check_logs(nodes)
+
+
+@pytest.mark.timeout(6 * PROGRAM_SECONDS)
+def test_an_exactly_once_source_sends_each_line_once_though_its_worker_is_killed(tmp_path: Path) -> None:
+    """KIP-618: lines and the place in the file are one transaction; the next task fences the one before it."""
+    source = tmp_path / "source.txt"
+    source.touch()
+    settings = {
+        "exactly.once.source.support": "enabled",
+        "session.timeout.ms": "10000",
+        "heartbeat.interval.ms": "1000",
+    }
+    connector = {
+        "connector.class": "FileStreamSource",
+        "topic": "lines",
+        "file": str(source),
+        "exactly.once.support": "required",
+    }
+    with cluster(nodes=3) as nodes:
+        brokers = Brokers(nodes.bootstrap, replicas=3)
+        brokers.create("lines", 1)
+        worker = Worker("worker", nodes.bootstrap, tmp_path, settings)
+
+        def sent() -> list[str]:
+            return [(value or b"").decode() for _, _, _, value, _ in brokers.read_committed("lines")]
+
+        def write(at: int) -> None:
+            with source.open("a") as file:
+                file.write("".join(f"{line}\n" for line in lines(at)))
+
+        with worker.program:
+            worker.create("source", connector)
+            for kill in range(KILLS):
+                write(2 * kill * LINES)
+                worker.program.wait_until(
+                    partial(_are_more, sent, 2 * kill * LINES), lambda: f"lines are sent: {len(sent())}"
+                )
+                write((2 * kill + 1) * LINES)  # which it dies with
+                worker.program.kill()
+                worker.program.start()
+            expected = [line for part in range(2 * KILLS) for line in lines(part * LINES)]
+            worker.program.wait_until(
+                lambda: len(sent()) >= len(expected), lambda: f"{len(sent())} of {len(expected)} lines"
+            )
+            assert sent() == expected, "a line is missing, came twice, or is out of order"
+        check_logs(nodes)
+
+
+def _are_more(sent: Callable[[], list[str]], count: int) -> bool:
+    return len(sent()) > count

@@ -7,8 +7,6 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 
-from chronik.cli.topic import messages as counted_messages
-from chronik.cli.topic import partition_row
 from chronik.client.admin import ClusterAdmin
 from chronik.client.connecting import parse_addresses
 from chronik.client.connection import ConnectionFailed
@@ -22,6 +20,8 @@ from chronik.inspect.live_model import RateHistory
 from chronik.inspect.live_source import Looker
 from chronik.inspect.record_story import story_of
 from chronik.inspect.reporting import SilentReporter
+from chronik.inspect.topic_rows import messages as counted_messages
+from chronik.inspect.topic_rows import partition_row
 from chronik.inspect.trace_history import TraceHistory
 from chronik.inspect.watermarks import monitor
 from chronik.pipeline.topics import client as pipeline_client

@@ -19,7 +19,9 @@ from chronik.client.errors import ChronikError
 from chronik.local_cluster import membership as requests
 from chronik.local_cluster import processes
 from chronik.local_cluster.directory import ClusterDirectory, ClusterNode, address_or_none, written
+from chronik.local_cluster.files import in_words
 from chronik.local_cluster.processes import EXIT_NOT_READY, STOP_TIMEOUT_S, NotReady
+from chronik.local_cluster.secured import listeners
 from chronik.shell.interrupts import Interrupts
 from chronik.shell.ports import free_ports, is_taken
 
@@ -80,16 +82,18 @@ def _new_node(cluster: ClusterDirectory) -> ClusterNode:
     usable = [node for node in cluster.nodes.values() if node.problem() is None]
     model = usable[0] if usable else cluster.node(min(cluster.nodes))  # whose config is an error that says why
     settings = {key: value for key, value in model.config.given.items() if key not in OWN_SETTINGS}
-    host, port = model.address[0], _next_port(cluster)
-    return cluster.new_node(
-        cluster.unused_number(),
-        {
-            **settings,
-            "listeners": f"{host}:{port}",
-            "http.address": f"{host}:{free_ports(1, host)[0]}" if model.http else "",
-            "controller.quorum.bootstrap.servers": known,
-        },
-    )
+    host, port, number = model.address[0], _next_port(cluster), cluster.unused_number()
+    own = {"listeners": f"{host}:{port}", "controller.quorum.bootstrap.servers": known}
+    if cluster.security.is_there:
+        own |= cluster.security.node_settings(number)
+        own["listeners"] = listeners(host, port, free_ports(1, host)[0])
+        own["controller.quorum.bootstrap.servers"] = ",".join(
+            written(node.configured_address_for_nodes) for node in usable
+        )
+        with in_words(cluster.security.folder):
+            cluster.security.add_node(number)
+    http = f"{host}:{free_ports(1, host)[0]}" if model.http else ""
+    return cluster.new_node(number, {**settings, **own, "http.address": http})
 
 
 def _launched(cluster: ClusterDirectory, node: ClusterNode) -> NotReady | None:

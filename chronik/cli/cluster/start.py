@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import time
 from collections.abc import Mapping
@@ -26,27 +27,25 @@ from chronik.shell.interrupts import Interrupts
 EXAMPLE = example(
     "chronik cluster start",
     "chronik cluster start --nodes 3 --data-dir my-cluster --port 9092 --detach",
+    "chronik cluster start --secure --data-dir secured --detach",
     "chronik cluster start --data-dir fast --port 0 --set durability=os --set num.partitions=3",
 )
 LOOK_EVERY_S = 0.2
 
 
+Nodes = Annotated[int | None, typer.Option("--nodes", min=1, max=99, metavar="N", help="How many.", show_default="3")]
+FirstPort = Annotated[
+    int | None,
+    typer.Option(
+        "--port", min=0, max=65_000, metavar="P", help="Node i listens on P+i-1; 0 for free ones.", show_default="9092"
+    ),
+]
+
+
 def start(
-    nodes: Annotated[
-        int | None, typer.Option("--nodes", min=1, max=99, metavar="N", help="How many.", show_default="3")
-    ] = None,
+    nodes: Nodes = None,
     data_dir: DataDir = DEFAULT_DIRECTORY,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            "--port",
-            min=0,
-            max=65_000,
-            metavar="P",
-            help="Node i listens on P+i-1; 0 for free ones.",
-            show_default="9092",
-        ),
-    ] = None,
+    port: FirstPort = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return when the cluster is ready, and let it run.")] = False,
     set_: Annotated[
         list[str] | None,
@@ -62,11 +61,18 @@ def start(
         bool,
         typer.Option("--console/--no-console", help="Serve the web console too, while this stays in the foreground."),
     ] = True,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure",
+            help="With TLS, logins (SCRAM) and ACLs: makes certificates and an administrator in DIR/security.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Start a cluster on this machine, one process a node. A directory that has one starts the same cluster again."""
     begin = time.monotonic()
-    plan = ClusterPlan(nodes, port, parse_pairs("--set", set_ or []), advertise)
+    plan = ClusterPlan(nodes, port, parse_pairs("--set", set_ or []), advertise, secure)
     interrupts = Interrupts()
     interrupts.listen()  # from before the first node is started: ending this must leave no nodes over
     with held(data_dir):
@@ -80,7 +86,7 @@ def start(
     try:
         _say_ready(cluster, seconds, data_dir, as_json)
         if console:
-            beside = ConsoleBeside(cluster.bootstrap)
+            beside = ConsoleBeside(cluster.bootstrap, _command_config(cluster))
             print_note(f"console: {beside.url}")
         code = _stay(cluster, launched, data_dir, interrupts)
     except BaseException:  # a second Ctrl-C, or a terminal that is gone: they must not run on without it
@@ -91,6 +97,11 @@ def start(
         if beside is not None:
             beside.end()
     raise typer.Exit(code)
+
+
+def _command_config(cluster: ClusterDirectory) -> str | None:
+    """The file that lets programs in as the administrator; None where nothing is asked for."""
+    return str(cluster.security.properties) if cluster.security.is_there else None
 
 
 def _made_or_found(data_dir: str, plan: ClusterPlan) -> ClusterDirectory:
@@ -111,6 +122,10 @@ def _refuse_other_plans(cluster: ClusterDirectory, plan: ClusterPlan) -> None:
         raise ChronikError(
             f"the cluster in {cluster.path} has {counted(count, 'node')}, not {plan.nodes}",
             "leave out --nodes, use `chronik cluster add` or `remove`, or give another --data-dir",
+        )
+    if plan.is_secure and not cluster.security.is_there:
+        raise ChronikError(
+            f"the cluster in {cluster.path} is not a secured one", "leave out --secure, or give another --data-dir"
         )
     first = min(cluster.nodes.values(), key=lambda node: node.id)
     if plan.port not in (None, 0, first.address[1]):
@@ -195,6 +210,9 @@ def _say_ready(cluster: ClusterDirectory, seconds: float, data_dir: str, as_json
     else:
         print_line(f"ready: {cluster.bootstrap}")
         print_line(f"{counted(len(cluster.nodes), 'node')} in {seconds:.1f} s, data and logs in {data_dir}")
+        if (config := _command_config(cluster)) is not None:
+            print_line("secured: clients need TLS and a login. To be its administrator in this shell:")
+            print_line(f"export CHRONIK_BOOTSTRAP={cluster.bootstrap} CHRONIK_COMMAND_CONFIG={shlex.quote(config)}")
 
 
 def _as_json(cluster: ClusterDirectory, seconds: float) -> dict[str, object]:
@@ -205,4 +223,5 @@ def _as_json(cluster: ClusterDirectory, seconds: float) -> dict[str, object]:
         "cluster_id": cluster.cluster_id,
         "data_dir": str(cluster.path),
         "nodes": sorted(cluster.nodes),
+        "command_config": _command_config(cluster),
     }

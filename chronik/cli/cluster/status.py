@@ -36,12 +36,15 @@ def status(data_dir: DataDir = DEFAULT_DIRECTORY, as_json: AsJson = False) -> No
                 "ready": is_ready,
                 "partitions_without_leader": None if view is None else len(view.leaderless),
                 "data_dir": str(cluster.path),
+                "command_config": str(cluster.security.properties) if cluster.security.is_there else None,
             }
         )
         return
     columns = ["node", "state", "address", "process", "http", "log"]
     print_table(columns, [_cells(row) for row in rows])
     print_line(_summary(cluster, view, is_ready))
+    if cluster.security.is_there:
+        print_line(f"secured: --command-config {cluster.security.properties} lets you in as its administrator")
     for row in rows:
         if row["problem"] is not None:
             print_line(f"node {row['id']} cannot be started again: {row['problem']}")

@@ -16,10 +16,12 @@ END_TIMEOUT_S = 5.0
 class ConsoleBeside:
     """It is on its way when this exists, and needs about a second; the cluster is not waited with for it."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, command_config: str | None = None) -> None:
         port = DEFAULT_PORT if _is_free(DEFAULT_PORT) else free_ports(1)[0]
         self.url = f"http://127.0.0.1:{port}/"
         command = [sys.executable, "-m", "chronik", "console", "--bootstrap", bootstrap, "--port", str(port)]
+        if command_config is not None:
+            command += ["--command-config", command_config]
         # A session of its own: Ctrl-C in this terminal is for the cluster, which then ends the console.
         self._process = subprocess.Popen(
             [*command, "--until-stdin-ends"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,7 @@ from chronik.cli.pipeline.options import (
 from chronik.cli.values import local
 from chronik.client.connecting import check_reachable
 from chronik.client.errors import ChronikError
+from chronik.pipeline.audit_rows import finding_cells, offset_range, place, sequence_range, verdict
 
 if TYPE_CHECKING:
     from chronik.pipeline.jobs.audit import AuditOutcome
@@ -124,14 +125,14 @@ def tell(outcome: AuditOutcome) -> None:
     names = ("expected", "found", "lost", "duplicated", "reordered", "unexpected", "explained", "unknown")
     print_table(
         ["partition", "offsets", *names],
-        [[_place(row), _range(row), *(row[name] for name in names)] for row in outcome.partitions[:SHOWN_MAX]],
+        [[place(row), offset_range(row), *(row[name] for name in names)] for row in outcome.partitions[:SHOWN_MAX]],
         "Partitions",
     )
     _tell_more(outcome.partitions_count, "partitions", outcome.out)
     if outcome.findings:
         columns = ["finding", "partition", "offsets", "count", "why or where", "producer", "committed by"]
         print_line()
-        print_table(columns, [_finding(row) for row in outcome.findings[:SHOWN_MAX]], "Findings")
+        print_table(columns, [finding_cells(row) for row in outcome.findings[:SHOWN_MAX]], "Findings")
         _tell_more(outcome.findings_count, "findings", outcome.out)
     _tell_producers(outcome)
     _tell_readers(outcome)
@@ -141,36 +142,15 @@ def tell(outcome: AuditOutcome) -> None:
         print_note(f"all tables are in {outcome.out}")
 
 
-def verdict(outcome: AuditOutcome) -> str:
-    """One line."""
-    totals, said = outcome.totals, []
-    where = f"{totals['expected']:,} expected in {outcome.partitions_count:,} partitions"
-    if outcome.lost:
-        said.append(f"LOST: {totals['lost']:,} of {where}")
-    else:
-        said.append(f"Nothing is lost: {totals['found']:,} found of {where}")
-    if outcome.sequences["lost"]:
-        said.append(f"{outcome.sequences['lost']:,} that producers numbered are not in the log")
-    said += [
-        f"{totals[name]:,} {name}" for name in ("duplicated", "reordered", "unexpected", "unknown") if totals[name]
-    ]
-    reasons = ", ".join(f"{count:,} {name}" for name, count in outcome.explained_by.items() if count)
-    if reasons:
-        said.append(f"{totals['explained']:,} explained ({reasons})")
-    if totals["acknowledged_twice"]:
-        said.append(f"{totals['acknowledged_twice']:,} offsets were promised twice: of two messages, one is not there")
-    return "; ".join(said) + "."
-
-
 def _tell_producers(outcome: AuditOutcome) -> None:
     names = ("expected", "found", "lost", "duplicated", "reordered")
     if outcome.producers:
-        rows = [[row["producer"], _place(row), *(row[name] for name in names)] for row in outcome.producers[:SHOWN_MAX]]
+        rows = [[row["producer"], place(row), *(row[name] for name in names)] for row in outcome.producers[:SHOWN_MAX]]
         print_line()
         print_table(["producer", "partition", *names], rows, "Producers, as the ledger has them")
     if outcome.sequence_findings:
         rows = [
-            [row["finding"], _place(row), row["producer_id"], row["producer_epoch"], _sequences(row), row["reason"]]
+            [row["finding"], place(row), row["producer_id"], row["producer_epoch"], sequence_range(row), row["reason"]]
             for row in outcome.sequence_findings[:SHOWN_MAX]
         ]
         print_line()
@@ -183,8 +163,8 @@ def _tell_readers(outcome: AuditOutcome) -> None:
     if outcome.served:
         rows = [
             [
-                _place(row),
-                _range(row),
+                place(row),
+                offset_range(row),
                 row["client_id"],
                 row["host"],
                 row["group"],
@@ -196,7 +176,7 @@ def _tell_readers(outcome: AuditOutcome) -> None:
         print_line()
         print_table(["partition", "offsets", "client", "host", "group", "from", "answers"], rows, "Served")
     if outcome.committed:
-        rows = [[_place(row), row["group"], row["offset"]] for row in outcome.committed[:SHOWN_MAX]]
+        rows = [[place(row), row["group"], row["offset"]] for row in outcome.committed[:SHOWN_MAX]]
         print_line()
         print_table(["partition", "group", "up to"], rows, "Committed")
 
@@ -205,32 +185,3 @@ def _tell_more(count: int, what: str, out: str | None) -> None:
     if count > SHOWN_MAX:
         where = "they are all in the tables" if out else "--out DIR writes them all"
         print_note(f"{SHOWN_MAX} of {count:,} {what} are shown; {where}")
-
-
-def _finding(row: dict[str, Any]) -> list[object]:
-    why = row["reason"]
-    if row["finding"] == "lost" and row["is_in_log"]:
-        why = "in the log" + (", and served" if row["is_served"] else "")
-    elif row["finding"] == "duplicated":
-        why = f"{row['times']} times"
-    size = row["end_offset"] - row["start_offset"]
-    return [
-        row["finding"], _place(row), _range(row), size, why, row["producer"], ", ".join(row["committed_by"]) or None,
-    ]  # fmt: skip
-
-
-def _place(row: dict[str, Any]) -> str:
-    return f"{row['topic']}-{row['partition']}"
-
-
-def _range(row: dict[str, Any]) -> str:
-    return _span(row["start_offset"], row["end_offset"])
-
-
-def _sequences(row: dict[str, Any]) -> str:
-    return _span(row["start_sequence"], row["end_sequence"])
-
-
-def _span(start: int, end: int) -> str:
-    """Both ends included, as people say it."""
-    return f"{start:,}" if end - start == 1 else f"{start:,} to {end - 1:,}"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from chronik.pipeline.jobs.diagnose import DiagnoseOutcome, DiagnoseSettings
-    from chronik.trace.verdicts import Verdict
 
 EXAMPLE = example(
     "chronik pipeline diagnose",
@@ -42,7 +39,6 @@ EXAMPLE = example(
     "chronik pipeline diagnose --follow --to stalls --checkpoint checkpoints/stalls",
 )
 SHOWN_MAX = 10
-OVER_US = 5_000_000  # what was last seen so long before the trace ends was over
 
 TraceFiles = Annotated[
     list[str] | None,
@@ -165,6 +161,8 @@ def _follow(
 
 
 def tell(outcome: DiagnoseOutcome) -> None:
+    from chronik.pipeline.stall_rows import clock_time
+
     _tell_stalls(outcome)
     _tell_partitions(outcome.partitions)
     if outcome.refusals:
@@ -200,6 +198,8 @@ def tell(outcome: DiagnoseOutcome) -> None:
 
 
 def _tell_stalls(outcome: DiagnoseOutcome) -> None:
+    from chronik.pipeline.stall_rows import alike_of, moment, verdict_of, when_of
+
     totals = outcome.totals
     span = (
         f"{counted(totals['events'], 'event')} of {counted(len(totals['nodes']), 'node')}, "
@@ -222,43 +222,11 @@ def _tell_stalls(outcome: DiagnoseOutcome) -> None:
         print_line(f"and {len(found) - SHOWN_MAX} more: --json has them")
 
 
-def alike_of(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Stalls that are one thing to read: of many partitions at one time. What came again later is shown again."""
-    from chronik.pipeline.judging import key_of
-    from chronik.trace.verdicts import together
-
-    again: dict[int, list[dict[str, Any]]] = {}  # the first time of each, the second ...
-    times: Counter[Any] = Counter()
-    for row in rows:
-        key = key_of(verdict_of(row))
-        again.setdefault(times[key], []).append(row)
-        times[key] += 1
-    found = []
-    for several in again.values():
-        by_verdict = {id(verdict): (verdict, row) for row in several for verdict in [verdict_of(row)]}
-        verdicts = [verdict for verdict, _ in by_verdict.values()]
-        found += [[by_verdict[id(verdict)][1] for verdict in alike] for alike in together(verdicts)]
-    return found
-
-
-def verdict_of(row: dict[str, Any]) -> Verdict:
-    from chronik.trace.verdicts import Cause, Verdict
-
-    who = {name: row[name] for name in ("since_us", "topic", "partition", "group", "client_id", "host", "node")}
-    return Verdict(Cause(row["cause"]), row["summary"], tuple(row["evidence"]), row["advice"], **who)
-
-
-def when_of(row: dict[str, Any], end_us: int) -> str:
-    """From when to when, and whether it was still so at the end of the trace."""
-    lasted = f"{(row['until_us'] - row['since_us']) / 1e6:.0f} s"
-    is_over = end_us - row["until_us"] > OVER_US
-    until = f"to {clock_time(row['until_us'])}, {lasted}" if is_over else f"to the end of the trace, {lasted}"
-    return f"from {moment(row['since_us'])} {until}; named at {clock_time(row['named_us'])}"
-
-
 def _tell_partitions(rows: Sequence[dict[str, Any]]) -> None:
     if not rows:
         return
+    from chronik.pipeline.stall_rows import milliseconds
+
     print_line()
     print_table(
         [
@@ -285,16 +253,3 @@ def _tell_partitions(rows: Sequence[dict[str, Any]]) -> None:
         ],
         f"slowest partitions{f', {SHOWN_MAX} of {len(rows)}' if len(rows) > SHOWN_MAX else ''}",
     )
-
-
-def milliseconds(percentiles_us: Sequence[int] | None) -> str | None:
-    """The 99th of 50, 99 and 99.9."""
-    return f"{percentiles_us[1] / 1000:.1f} ms" if percentiles_us else None
-
-
-def moment(at_us: int) -> str:
-    return datetime.fromtimestamp(at_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def clock_time(at_us: int) -> str:
-    return datetime.fromtimestamp(at_us / 1e6, UTC).strftime("%H:%M:%S")

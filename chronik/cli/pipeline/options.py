@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +12,8 @@ import typer
 from chronik.cli.values import parse_pairs
 from chronik.client.connecting import parse_addresses, written
 from chronik.client.errors import ChronikError
+from chronik.client.security import in_force
+from chronik.client.security_settings import kafka_settings, pairs_given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +23,6 @@ DEFAULT_MEMORY = "2g"
 EXIT_INTERRUPTED = 130
 # What a transaction took back is no record. The source itself leaves that open, as Spark's connector does.
 COMMITTED_ONLY = {"kafka.isolation.level": "read_committed"}
-LOG_SHOWN = 2000
 
 Master = Annotated[
     str,
@@ -68,9 +66,10 @@ def spark_session(
     """A session for one job, with its errors in plain words. Raises ChronikError where Spark cannot run."""
     with spark_errors():
         pairs = parse_pairs("--spark", settings or ())
+        from chronik.pipeline.quiet_java import quiet_java
         from chronik.pipeline.session import own_scratch
 
-        with _quiet_java(os.path.join(own_scratch(), "java.log")):
+        with quiet_java(os.path.join(own_scratch(), "java.log"), (ChronikError, KeyboardInterrupt)):
             spark = _opened(f"chronik {job}", master, memory, pairs, remote or None)
         try:
             yield spark
@@ -79,43 +78,13 @@ def spark_session(
 
 
 def _opened(name: str, master: str, memory: str, settings: Mapping[str, str], remote: str | None) -> SparkSession:
-    from chronik.pipeline.session import SparkNotReady, open_session
+    from chronik.pipeline.session import SparkNotReady, open_session, with_retries
 
     try:
         where = with_retries(master) if remote is None else master
         return open_session(name, where, memory, settings, remote=remote)
     except SparkNotReady as problem:
         raise ChronikError(str(problem)) from problem
-
-
-@contextmanager
-def _quiet_java(log: str) -> Iterator[None]:
-    """What Java, when it is started here, says on standard error for all its life goes into a file.
-
-    Those are warnings about itself, and the stack traces of errors that are shown in one line. Where it does not even
-    start, the end of the file is shown.
-    """
-    logging.getLogger().addHandler(logging.NullHandler())  # py4j logs what it raises, with a stack trace
-    sys.stderr.flush()
-    terminal = os.dup(2)
-    try:
-        with open(log, "w", encoding="utf-8") as file:
-            os.dup2(file.fileno(), 2)
-        yield
-    except BaseException as problem:
-        os.dup2(terminal, 2)
-        if not isinstance(problem, ChronikError | KeyboardInterrupt):
-            with open(log, encoding="utf-8", errors="replace") as file:
-                sys.stderr.write(file.read()[-LOG_SHOWN:])
-        raise
-    finally:
-        os.dup2(terminal, 2)
-        os.close(terminal)
-
-
-def with_retries(master: str) -> str:
-    """`local[2]` gives up at the first task that fails; like a cluster, it is to try four times."""
-    return re.sub(r"^local\[([^,\]]+)\]$", r"local[\1,4]", "local[1]" if master == "local" else master)
 
 
 @contextmanager
@@ -137,10 +106,10 @@ def spark_errors() -> Iterator[None]:
 
 
 def kafka_options(bootstrap: str, settings: Sequence[str] | None = None) -> dict[str, str]:
-    """The options of `format("chronik")` that say how to reach the cluster."""
-    pairs = parse_pairs("--kafka", settings or ())
+    """The options of `format("chronik")` that say how to reach the cluster, and how this program is let in there."""
+    said = kafka_settings(in_force()) | pairs_given(settings or ())
     return {"kafka.bootstrap.servers": written(parse_addresses(bootstrap))} | {
-        f"kafka.{name.removeprefix('kafka.')}": value for name, value in pairs.items()
+        f"kafka.{name}": value for name, value in said.items()
     }
 
 

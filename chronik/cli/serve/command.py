@@ -11,7 +11,9 @@ from chronik.cli.serve.plain import SETTING_OF_OPTION, ServeRequest, start
 from chronik.cli.values import parse_pairs
 
 EXAMPLE = example(
-    "chronik serve", "chronik serve --listen 0.0.0.0:9092 --advertise kafka.example:9092 --set num.partitions=3"
+    "chronik serve",
+    "chronik serve --listen 0.0.0.0:9092 --advertise kafka.example:9092 --set num.partitions=3",
+    "chronik serve --config secured.properties --add-user admin=@admin.password",
 )
 
 
@@ -43,9 +45,26 @@ def serve(
         str | None,
         typer.Option("--http", metavar="HOST:PORT", help="Metrics and health.", show_default="127.0.0.1:9644"),
     ] = None,
+    add_user: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add-user",
+            metavar="NAME[=@FILE]",
+            help="A user to make at the first start, for SCRAM: the password is in FILE, in CHRONIK_USER_PASSWORD, or"
+            " asked for. NAME=PASSWORD is seen in the process list. Repeatable.",
+        ),
+    ] = None,
+    add_scram: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add-scram",
+            metavar="SPEC",
+            help="The same, as Kafka's kafka-storage writes it: SCRAM-SHA-512=[name=alice,password=...].",
+        ),
+    ] = None,
 ) -> None:
     """Run a node until Ctrl-C. With no arguments it just works."""
     values = parse_pairs("--set", set_ or [])
     given = {"--node-id": node_id, "--listen": listen, "--advertise": advertise, "--data-dir": data_dir, "--http": http}
     values |= {SETTING_OF_OPTION[option]: str(value) for option, value in given.items() if value is not None}
-    raise typer.Exit(start(ServeRequest(values, config)))
+    raise typer.Exit(start(ServeRequest(values, config, add_user or [], add_scram or [])))

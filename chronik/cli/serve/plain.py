@@ -6,7 +6,7 @@ it imports next to nothing: a node starts faster than typer is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from chronik.client.errors import ChronikError
@@ -25,12 +25,15 @@ SETTING_OF_OPTION: Mapping[str, str] = {
 class ServeRequest(NamedTuple):
     values: dict[str, str]
     config_path: str | None
+    add_user: Sequence[str] = ()
+    add_scram: Sequence[str] = ()
 
 
 def read_plainly(arguments: list[str]) -> ServeRequest | None:
     """The request in well-formed arguments, None when they are anything else."""
     set_values: dict[str, str] = {}
     option_values: dict[str, str] = {}
+    users: dict[str, list[str]] = {"--add-user": [], "--add-scram": []}
     config_path = None
     rest = iter(arguments)
     for argument in rest:
@@ -41,6 +44,8 @@ def read_plainly(arguments: list[str]) -> ServeRequest | None:
             return None
         if option == "--config":
             config_path = value
+        elif option in users:
+            users[option].append(value)
         elif option == "--set":
             key, equals, setting = value.partition("=")
             if not equals or not key.strip():
@@ -50,7 +55,9 @@ def read_plainly(arguments: list[str]) -> ServeRequest | None:
             option_values[SETTING_OF_OPTION[option]] = value
         else:
             return None
-    return ServeRequest(set_values | option_values, config_path)
+    return ServeRequest(
+        set_values | option_values, config_path, tuple(users["--add-user"]), tuple(users["--add-scram"])
+    )
 
 
 def start(request: ServeRequest) -> int:
@@ -61,7 +68,11 @@ def start(request: ServeRequest) -> int:
             from chronik.shell.main import run
 
         try:
-            return run(request.values, request.config_path)
+            if not request.add_user and not request.add_scram:
+                return run(request.values, request.config_path)
+            from chronik.client.scram_users import first_users
+
+            return run(request.values, request.config_path, first_users(request.add_user, request.add_scram))
         except StartError as error:
             hint = None if error.what_to_do in error.message else error.what_to_do
             raise ChronikError(error.message, hint) from None

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, example
-from chronik.cli.output import console, counted, print_json, print_line, print_note, print_table
+from chronik.cli.output import console, print_json, print_line, print_note, print_table
 from chronik.client.connecting import complete_topic, parse_addresses
 from chronik.client.errors import ChronikError
 from chronik.shell.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from chronik.client.inspect_request import Inspections
-    from chronik.client.request import Address
     from chronik.trace.events import AnyEvent
-    from chronik.trace.inspections import EventsView, Traces
+    from chronik.trace.inspections import Traces
 
 app = typer.Typer(
     name="trace", help="See what happens to messages, step by step: switch the trace on, and follow it.",
@@ -158,7 +156,9 @@ def tail(
     kinds = _kinds(kind, has_state=state)
     interrupts = Interrupts()
     interrupts.listen()
-    follower = EventFollower(parse_addresses(bootstrap), bootstrap, topic, kinds, _printer(as_json))
+    from chronik.inspect.event_follower import EventFollower
+
+    follower = EventFollower(parse_addresses(bootstrap), bootstrap, topic, kinds, _printer(as_json), print_note)
     follower.begin(last)
     while follow and not interrupts.is_ending:
         if not follower.step():
@@ -175,12 +175,14 @@ def _kinds(asked: list[str] | None, *, has_state: bool) -> list[str]:
     return [kind for kind in KINDS if (kind in asked if asked else has_state or kind not in STATE_KINDS)]
 
 
-def _printer(as_json: bool) -> Callable[[AnyEvent], None]:
+def _printer(as_json: bool) -> Callable[[Sequence[AnyEvent]], None]:
     if as_json:
         from chronik.trace.lines import to_lines
 
-        def print_as_json(event: AnyEvent) -> None:
-            sys.stdout.write(to_lines([event]).decode())
+        def print_as_json(events: Sequence[AnyEvent]) -> None:
+            for event in events:
+                sys.stdout.write(to_lines([event]).decode())
+            sys.stdout.flush()
 
         return print_as_json
     from rich.text import Text
@@ -189,93 +191,15 @@ def _printer(as_json: bool) -> Callable[[AnyEvent], None]:
 
     shown = console()
 
-    def print_for_people(event: AnyEvent) -> None:
-        line = lines.line_of(event)
-        text = Text()
-        text.append(f"{lines.clock_time(event.at_us)}  node {event.node}  ", style="dim")
-        text.append(f"{line.subject:<14}  ", style="bold")
-        text.append(f"{line.verb:<11}  ", style=line.style)
-        text.append(line.words, style="dim" if line.style == lines.STANDING else "")
-        shown.print(text, soft_wrap=True)
-
-    return print_for_people
-
-
-class EventFollower:
-    """Looks at all nodes again and again, and tells each event once."""
-
-    def __init__(
-        self,
-        addresses: Sequence[Address],
-        bootstrap: str,
-        topics: list[str] | None,
-        kinds: list[str],
-        tell: Callable[[AnyEvent], None],
-    ) -> None:
-        self._addresses = addresses
-        self._bootstrap = bootstrap
-        self._topics = topics
-        self._arguments: dict[str, Any] = {"kinds": kinds}
-        self._tell = tell
-        self._cursors: dict[int, int] = {}
-        self._noted: dict[str, None] = {}  # what was said already, until it is over
-
-    def begin(self, last: int) -> None:
-        """The newest events there are. Raises ChronikError."""
-        from chronik.client.inspect_request import events
-        from chronik.client.trace_switch import plain_looks
-
-        with plain_looks(self._bootstrap):
-            found = events(self._addresses, LOOK_TIMEOUT_S, self._topics, last=last, **self._arguments)
-        self._say_what_is_off(found)
-        newest = self._taken(found)
-        self._tell_all(newest[len(newest) - last :] if last < len(newest) else newest)
-
-    def step(self) -> bool:
-        """What came since; whether there is more already."""
-        from chronik.client.inspect_request import events
-        from chronik.client.request import NoAnswer
-
-        try:
-            found = events(self._addresses, LOOK_TIMEOUT_S, self._topics, self._cursors, **self._arguments)
-        except NoAnswer as problem:  # as long as a restart takes, say
-            self._note(f"no node answers ({problem}); trying again")
-            return False
-        self._say_what_is_off(found)
-        self._tell_all(self._taken(found))
-        return any(look.is_more for look in found.values())
-
-    def _taken(self, found: Inspections[EventsView]) -> list[AnyEvent]:
-        for node_id, look in found.items():
-            if look.lost:
-                print_note(f"node {node_id} had to let go of {counted(look.lost, 'event')} before they could be read")
-            self._cursors[node_id] = look.cursor
-        return sorted((event for look in found.values() for event in look.events), key=lambda event: event.at_us)
-
-    def _tell_all(self, events: list[AnyEvent]) -> None:
+    def print_for_people(events: Sequence[AnyEvent]) -> None:
         for event in events:
-            self._tell(event)
+            line = lines.line_of(event)
+            text = Text()
+            text.append(f"{lines.clock_time(event.at_us)}  node {event.node}  ", style="dim")
+            text.append(f"{line.subject:<14}  ", style="bold")
+            text.append(f"{line.verb:<11}  ", style=line.style)
+            text.append(line.words, style="dim" if line.style == lines.STANDING else "")
+            shown.print(text, soft_wrap=True)
         sys.stdout.flush()
 
-    def _say_what_is_off(self, found: Inspections[EventsView]) -> None:
-        from chronik.client.trace_switch import is_traced
-
-        notes = [f"node {node_id} does not answer: {reason}" for node_id, reason in found.silent.items()]
-        every = [look.traces for look in found.values()]
-        if not any(traces.is_on for traces in every):
-            notes.append("tracing is off: switch it on with `chronik trace on`")
-        else:
-            notes += [
-                f"topic {topic} is not traced: switch it on with `chronik trace on --topic {topic}`"
-                for topic in self._topics or []
-                if not any(is_traced(traces, topic) for traces in every)
-            ]
-        for note in [each for each in self._noted if each not in notes]:
-            del self._noted[note]
-        for note in notes:
-            self._note(note)
-
-    def _note(self, note: str) -> None:
-        if note not in self._noted:
-            self._noted[note] = None
-            print_note(note)
+    return print_for_people

@@ -135,16 +135,20 @@ COLUMNS: tuple[Column, ...] = (
         "produced",
         "produced",
         7,
-        lambda row: Text(sparkline(row.produced, BARS_WIDTH), ACCENT if any(row.produced[-BARS_WIDTH:]) else QUIET),
-        lambda row: sum(row.produced),
+        lambda row: Text(
+            sparkline(row.trend.produced, BARS_WIDTH), ACCENT if any(row.trend.produced[-BARS_WIDTH:]) else QUIET
+        ),
+        lambda row: sum(row.trend.produced),
         is_right=False,
     ),
     Column(
         "gaps",
         "gaps",
         11,
-        lambda row: Text(sparkline(row.gaps, BARS_WIDTH), NOTABLE if any(row.gaps[-BARS_WIDTH:]) else QUIET),
-        lambda row: sum(row.gaps),
+        lambda row: Text(
+            sparkline(row.trend.gaps, BARS_WIDTH), NOTABLE if any(row.trend.gaps[-BARS_WIDTH:]) else QUIET
+        ),
+        lambda row: sum(row.trend.gaps),
         is_right=False,
     ),
 )

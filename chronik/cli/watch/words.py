@@ -141,10 +141,10 @@ def _state_lines(row: Row) -> Iterator[Text]:
     yield Text.assemble(
         _label("produced"),
         f"{rate(row.in_per_s)}/s  ".ljust(12),
-        (sparkline(row.produced, DETAIL_BARS).strip(), ACCENT),
+        (sparkline(row.trend.produced, DETAIL_BARS).strip(), ACCENT),
     )
     yield Text.assemble(
-        _label("gap"), f"{number(row.gap)}  ".ljust(12), (sparkline(row.gaps, DETAIL_BARS).strip(), NOTABLE)
+        _label("gap"), f"{number(row.gap)}  ".ljust(12), (sparkline(row.trend.gaps, DETAIL_BARS).strip(), NOTABLE)
     )
     yield _pair("consumed", f"{rate(row.out_per_s)}/s")
 

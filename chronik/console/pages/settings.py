@@ -10,7 +10,7 @@ from chronik.console.sight import NodeSight
 
 
 @dataclass(frozen=True)
-class NodeConfig:
+class ConfigShown:
     name: str
     value: str | None
     source: str
@@ -18,7 +18,7 @@ class NodeConfig:
 
 
 @dataclass(frozen=True)
-class Voter:
+class VoterShown:
     node: int
     role: str
     log_end: int
@@ -31,7 +31,7 @@ class QuorumShown:
     leader: int
     epoch: int
     high_watermark: int
-    voters: tuple[Voter, ...]
+    voters: tuple[VoterShown, ...]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class SettingsPage:
     node: int | None
     query: str
     is_every: bool
-    configs: tuple[NodeConfig, ...]
+    configs: tuple[ConfigShown, ...]
     configs_total: int
     quorum: QuorumShown | None
     features: tuple[FeatureShown, ...]
@@ -62,7 +62,7 @@ def settings_page(
     node: int | None,
     query: str,
     is_every: bool,
-    configs: Sequence[NodeConfig],
+    configs: Sequence[ConfigShown],
     quorum: QuorumShown | None,
     features: Sequence[FeatureShown],
     problems: Sequence[str],

@@ -70,7 +70,7 @@ class SearchProgress:
     """Every offset that it was to read is read, or was deleted before it could be."""
 
 
-class Consuming(Protocol):
+class TopicReader(Protocol):
     """What is needed of confluent_kafka's Consumer."""
 
     def assign(self, partitions: list[Any]) -> None: ...
@@ -86,7 +86,7 @@ class SearchRun:
         self,
         query: SearchQuery,
         admin: Callable[[], ClusterAdmin],
-        open_consumer: Callable[[], Consuming],
+        open_consumer: Callable[[], TopicReader],
         legs: threading.Semaphore,
         bytes_per_s: int = BYTES_PER_S,
         reached: Callable[[int], int | str] | None = None,
@@ -344,7 +344,7 @@ def _row(record: ShownRecord) -> FoundRow:
     )  # fmt: skip
 
 
-def open_consumer(bootstrap: str) -> Consuming:
+def open_consumer(bootstrap: str) -> TopicReader:
     """With little of the log in memory ahead of what is read. Raises ChronikError."""
     from confluent_kafka import Consumer
 
@@ -360,4 +360,4 @@ def open_consumer(bootstrap: str) -> Consuming:
         "isolation.level": "read_uncommitted",
     }
     with plain_errors(bootstrap):
-        return cast(Consuming, Consumer(settings))
+        return cast(TopicReader, Consumer(settings))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from chronik.client.admin import ClusterAdmin
 from chronik.console.search.query import SearchQuery
-from chronik.console.search.reader import BYTES_PER_S, Consuming, SearchRun
+from chronik.console.search.reader import BYTES_PER_S, SearchRun, TopicReader
 
 KEPT_MAX = 24
 READING_MAX = 3  # at a time; further ones wait
@@ -19,7 +19,7 @@ class SearchRuns:
     def __init__(
         self,
         admin: Callable[[], ClusterAdmin],
-        open_consumer: Callable[[], Consuming],
+        open_consumer: Callable[[], TopicReader],
         bytes_per_s: int = BYTES_PER_S,
     ) -> None:
         self._admin = admin

@@ -19,7 +19,7 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawCharts());
 
   // --- keys
-  const places = { o: "/", t: "/topics", g: "/groups", s: "/settings" };
+  const places = { o: "/", t: "/topics", g: "/groups", x: "/transactions", e: "/trace", s: "/settings" };
   let isGoing = false;
   const isTyping = (target) => target.closest("input, textarea, select, dialog[open]") !== null;
   const step = (by) => {

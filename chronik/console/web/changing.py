@@ -10,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from chronik.client.errors import ChronikError
+from chronik.client.sending import NewMessage
 from chronik.console.pages.groups import moves_shown, parse_target
 from chronik.console.web.desk import Desk, see
 from chronik.console.web.guard import FORM_BYTES_MAX, refusal
-from chronik.console.web.reading import ReadingRoutes
+from chronik.console.web.reading import ReadingRoutes, place_of
 
 FIELDS_MAX = 40
 Change = Callable[[Request, dict[str, str]], Awaitable[Response]]
@@ -83,6 +84,71 @@ class ChangingRoutes:
         await run_in_threadpool(admin.alter_topic_configs, name, {key: value})
         return await self._done(f"/topics/{quote(name, safe='')}")
 
+    async def elect_preferred(self, request: Request, given: dict[str, str]) -> Response:
+        name = request.path_params["topic"]
+        admin = self._desk.questions.admin()
+        topic = await run_in_threadpool(admin.topic, name)
+        places = [(name, part.partition) for part in topic.partitions]
+        refused = await run_in_threadpool(admin.elect_preferred, places)
+        if refused:
+            words = "; ".join(f"partition {number}: {why}" for (_, number), why in sorted(refused.items())[:5])
+            raise ChronikError(f"{len(refused)} of {len(places)} were not elected: {words}")
+        return await self._done(f"/topics/{quote(name, safe='')}")
+
+    async def clear_records(self, request: Request, given: dict[str, str]) -> Response:
+        """All that was there when the page was asked for this, or those of one partition before an offset."""
+        name = request.path_params["topic"]
+        if given.get("confirm") != name:
+            raise ChronikError("nothing was deleted: the name that was typed is another", f"type {name}")
+        await run_in_threadpool(self._desk.questions.clear, name, _whole(given, "partition"), _whole(given, "before"))
+        return await self._done(f"/topics/{quote(name, safe='')}")
+
+    # --- messages
+
+    async def produce(self, request: Request, given: dict[str, str]) -> Response:
+        name = request.path_params["topic"]
+        message = NewMessage(
+            None if given.get("no_key") else given.get("key", "").encode(),
+            None if given.get("tombstone") else given.get("value", "").encode(),
+            tuple((key, value.encode()) for key, value in _pairs(given.get("headers", "")).items()),
+            _whole(given, "partition"),
+        )
+        place = await run_in_threadpool(self._desk.questions.produce, name, message)
+        return see(_place_url(name, *place))
+
+    async def send_again(self, request: Request, given: dict[str, str]) -> Response:
+        topic, partition, offset = place_of(request)
+        to = given.get("to", "").strip() or topic
+        place = await run_in_threadpool(self._desk.questions.send_again, topic, partition, offset, to)
+        return see(_place_url(to, *place))
+
+    # --- transactions
+
+    async def abort_transaction(self, request: Request, given: dict[str, str]) -> Response:
+        name = given.get("id", "")
+        if given.get("confirm") != name:
+            raise ChronikError("nothing was aborted: the id that was typed is another", "type the transactional id")
+        await run_in_threadpool(self._desk.questions.abort, name)
+        return await self._done(f"/transaction?{urlencode({'id': name})}")
+
+    # --- the trace
+
+    async def switch_trace(self, request: Request, given: dict[str, str]) -> Response:
+        topic = given.get("topic", "").strip()
+        await run_in_threadpool(self._desk.questions.switch_trace, topic, is_on=bool(given.get("is_on")))
+        return await self._done(f"/trace?{urlencode({'topic': topic})}" if topic else "/trace")
+
+    # --- nodes
+
+    async def alter_node_config(self, request: Request, given: dict[str, str]) -> Response:
+        """`reset` puts it back to what the node's file or the default says."""
+        node, key = _whole(given, "node"), given.get("key", "").strip()
+        if node is None:
+            raise ChronikError("which node is not said")
+        value = None if given.get("reset") else given.get("value", "")
+        await run_in_threadpool(self._desk.questions.alter_node_config, node, key, value)
+        return see(f"/settings?{urlencode({'node': node, 'q': key})}")
+
     # --- groups
 
     async def reset_group(self, request: Request, given: dict[str, str]) -> Response:
@@ -139,6 +205,20 @@ def _number(given: dict[str, str], field: str) -> int | None:
     if not text.isdecimal() or not 0 < int(text[:9]) <= 100_000:
         raise ChronikError(f"{field}: {text[:20]!r} is not a number of them", "write it in digits")
     return int(text)
+
+
+def _whole(given: dict[str, str], field: str) -> int | None:
+    """A number from 0 on; None where none is given."""
+    text = given.get(field, "").strip()
+    if not text:
+        return None
+    if not text.isdecimal() or len(text) > 18:
+        raise ChronikError(f"{field}: {text[:20]!r} is not a number", "write it in digits")
+    return int(text)
+
+
+def _place_url(topic: str, partition: int, offset: int) -> str:
+    return f"/topics/{quote(topic, safe='')}/{partition}/{offset}"
 
 
 def _pairs(text: str) -> dict[str, str]:

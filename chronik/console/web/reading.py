@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from chronik.client.errors import ChronikError
 from chronik.client.request import NoAnswer
-from chronik.console.pages import groups, messages, overview, record, settings, topics
+from chronik.console.pages import groups, messages, overview, record, settings, topics, trace, transactions
 from chronik.console.pages.frame import Frame
 from chronik.console.search.query import SearchQuery, parse_query
 from chronik.console.search.reader import SearchRun
@@ -95,7 +96,7 @@ class ReadingRoutes:
 
     async def record(self, request: Request) -> Response:
         observed = await self._desk.observed()
-        name, partition, offset = _place(request)
+        name, partition, offset = place_of(request)
         story, found = await run_in_threadpool(self._desk.questions.story, name, partition, offset)
         frame = self._desk.frame(
             observed, f"{name}:{partition} @ {offset:,}", "topics", "where", name, str(partition), str(offset)
@@ -104,7 +105,7 @@ class ReadingRoutes:
 
     async def record_bytes(self, request: Request) -> Response:
         """The key or the value as it is, to be saved: never shown by the browser."""
-        name, partition, offset = _place(request)
+        name, partition, offset = place_of(request)
         part = request.path_params["part"]
         if part not in ("key", "value"):
             raise HTTPException(404)
@@ -150,6 +151,34 @@ class ReadingRoutes:
         page = groups.ResetPage(frame, name, way, at, topic, tuple(moves), groups.moves_shown(moves), problem)
         return self._desk.answer(request, "reset.html", page, 200 if problem is None else 400)
 
+    async def transactions(self, request: Request) -> Response:
+        observed = await self._desk.observed()
+        only = request.query_params.get("only", "open")
+        only = only if only in transactions.WHICH else "open"
+        options = ["--open"] if only == "open" else []
+        frame = self._desk.frame(observed, "Transactions", "transactions", "transaction", "list", *options)
+        found = await run_in_threadpool(self._desk.questions.transactions, only)
+        query = request.query_params.get("q", "").strip()
+        page = transactions.transactions_page(frame, found, query, only, _page(request))
+        return self._desk.answer(request, "transactions.html", page)
+
+    async def transaction(self, request: Request) -> Response:
+        observed = await self._desk.observed()
+        name = request.query_params.get("id", "")
+        frame = self._desk.frame(observed, name, "transactions", "transaction", "describe", name)
+        found, stable = await run_in_threadpool(self._desk.questions.transaction, name)
+        page = transactions.transaction_page(frame, found, stable, round(time.time() * 1000))
+        return self._desk.answer(request, "transaction.html", page)
+
+    async def trace(self, request: Request) -> Response:
+        observed, sight = await self._desk.sight()
+        topic, kind, client = (request.query_params.get(field, "").strip() for field in ("topic", "kind", "client"))
+        kind = kind if kind in trace.SHOWN_KINDS else ""
+        options = [*(["--topic", topic] if topic else []), *(["--kind", kind] if kind else [])]
+        frame = self._desk.frame(observed, "Trace", "trace", "trace", "tail", *options)
+        found = await run_in_threadpool(self._desk.questions.events, sight, topic)
+        return self._desk.answer(request, "trace.html", trace.trace_page(frame, found, topic, kind, client))
+
     async def settings(self, request: Request) -> Response:
         observed, sight = await self._desk.sight()
         asked = request.query_params.get("node", "")
@@ -157,7 +186,7 @@ class ReadingRoutes:
         node = int(asked) if asked.isdecimal() and len(asked) < 10 else next(iter(answering), None)
         questions, problems = self._desk.questions, []
         addresses = questions.addresses_of(sight)
-        configs: list[settings.NodeConfig] = []
+        configs: list[settings.ConfigShown] = []
         quorum, features = None, []
         try:
             if node is not None:
@@ -222,5 +251,5 @@ def _page(request: Request) -> int:
     return int(text) if text.isdecimal() and len(text) < 9 else 1
 
 
-def _place(request: Request) -> tuple[str, int, int]:
+def place_of(request: Request) -> tuple[str, int, int]:
     return request.path_params["topic"], request.path_params["partition"], request.path_params["offset"]

@@ -28,6 +28,13 @@ class JaasLogin:
 
 def parse_jaas(text: str) -> JaasLogin:
     """Raises ValueError, without repeating what the line says: it has passwords."""
+    options = jaas_options(text)
+    users = {name.removeprefix(_USER): value for name, value in options.items() if name.startswith(_USER)}
+    return JaasLogin(options.get("username"), options.get("password", ""), users)
+
+
+def jaas_options(text: str) -> dict[str, str]:
+    """What the line tells its module, as pairs. Raises ValueError as `parse_jaas`."""
     module = _MODULE.match(text)
     if module is None:
         raise ValueError("it must begin with the name of a login module and `required`")
@@ -42,5 +49,4 @@ def parse_jaas(text: str) -> JaasLogin:
         position = found.end()
     if text[position:].strip() != ";":
         raise ValueError("it must end with a semicolon")
-    users = {name.removeprefix(_USER): value for name, value in options.items() if name.startswith(_USER)}
-    return JaasLogin(options.get("username"), options.get("password", ""), users)
+    return options

@@ -96,7 +96,17 @@ class SaslServer:
 class SaslLogin:
     """Of one connection."""
 
-    __slots__ = ("_exchange", "_mechanism", "_now_ms", "_on_principal", "_server", "ends_ms", "is_raw", "principal")
+    __slots__ = (
+        "_credential",
+        "_exchange",
+        "_mechanism",
+        "_now_ms",
+        "_on_principal",
+        "_server",
+        "ends_ms",
+        "is_raw",
+        "principal",
+    )
 
     def __init__(
         self, server: SaslServer, now_ms: Callable[[], int], on_principal: Callable[[KafkaPrincipal], None]
@@ -106,6 +116,7 @@ class SaslLogin:
         self._on_principal = on_principal
         self._mechanism = ""
         self._exchange: Exchange | None = None
+        self._credential: ScramCredential | None = None  # with which it logged in, where that may be taken away
         self.principal: KafkaPrincipal | None = None
         self.ends_ms: int | None = None  # when it has to log in anew
         self.is_raw = False  # the mechanism's messages come without Kafka's headers: after version 0 of the handshake
@@ -116,6 +127,16 @@ class SaslLogin:
         if self.principal is None:
             return False
         return self.ends_ms is None or self._now_ms() < self.ends_ms
+
+    @property
+    def is_revoked(self) -> bool:
+        """Whether its user is gone, or has another password by now."""
+        if self.principal is None or self._credential is None:
+            return False
+        try:
+            return self._server.credentials(self.principal.name, SCRAM_MECHANISMS[self._mechanism]) != self._credential
+        except NotReady:
+            return False
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -144,6 +165,7 @@ class SaslLogin:
             if self.principal is not None and principal != self.principal:
                 raise AuthenticationFailed("Cannot change principals during re-authentication")
             self._exchange, self.is_raw, self.principal = None, False, principal
+            self._credential = exchange.credential if isinstance(exchange, ScramExchange) else None
             lifetime_ms = self.session_lifetime_ms
             self.ends_ms = self._now_ms() + lifetime_ms if lifetime_ms else None
             self._on_principal(principal)

@@ -35,6 +35,7 @@ from chronik.core.config.sections.liveness import LivenessConfig
 from chronik.core.config.sections.log import LogConfig
 from chronik.core.config.sections.offsets import OffsetsConfig
 from chronik.core.config.sections.quorum import QuorumConfig
+from chronik.core.config.sections.quotas import QuotasConfig
 from chronik.core.config.sections.replication import ReplicationConfig
 from chronik.core.config.sections.sasl import JAAS, SaslConfig, is_jaas, login_of
 from chronik.core.config.sections.security import SecurityConfig
@@ -46,6 +47,8 @@ from chronik.core.config.sections.upkeep import UpkeepConfig
 from chronik.core.config.topic import TOPIC_SETTINGS
 from chronik.core.config.without_effect import WITHOUT_EFFECT
 
+LISTENER_PREFIX = "listener.name."
+LISTENER_SETTINGS = ("max.connections", "max.connection.creation.rate")  # that a listener can have of its own
 # Names that mean the same.
 ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
@@ -59,6 +62,7 @@ class NodeConfig:
     security: SecurityConfig = field(default_factory=SecurityConfig)
     sasl: SaslConfig = field(default_factory=SaslConfig)
     connections: ConnectionsConfig = field(default_factory=ConnectionsConfig)
+    quotas: QuotasConfig = field(default_factory=QuotasConfig)
     http: HttpConfig = field(default_factory=HttpConfig)
     quorum: QuorumConfig = field(default_factory=QuorumConfig)
     liveness: LivenessConfig = field(default_factory=LivenessConfig)
@@ -74,6 +78,7 @@ class NodeConfig:
 
     # The layers these values come from, as text by Kafka's name
     given: Mapping[str, str] = field(default_factory=dict)
+    of_listeners: Mapping[str, int] = field(default_factory=dict)  # `LISTENER_SETTINGS`, by key in lower case
     cluster_wide: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, str] = field(default_factory=dict)
     jaas: Mapping[str, str] = field(default_factory=dict, repr=False)  # lines with passwords by key: never shown
@@ -83,16 +88,20 @@ class NodeConfig:
         """The config a file or command line describes. Raises BadConfig."""
         given: dict[str, str] = {}
         jaas: dict[str, str] = {}
+        of_listeners: dict[str, int] = {}
         for key, text in values.items():
             name = ALIASES.get(key, key)
             if is_jaas(key):
                 jaas[key.lower()] = text
                 continue
+            if (limit := listener_limit(key)) is not None:
+                of_listeners[key.lower()] = NODE_SETTINGS[limit].parse(text)
+                continue
             if name not in NODE_SETTINGS and name not in WITHOUT_EFFECT:
                 raise unknown_key(key, [*NODE_SETTINGS, *ALIASES], "node")
             if name in NODE_SETTINGS:
                 given[name] = text
-        return dataclasses.replace(cls()._with(given), given=given, jaas=jaas).checked()
+        return dataclasses.replace(cls()._with(given), given=given, jaas=jaas, of_listeners=of_listeners).checked()
 
     def with_dynamic(self, cluster_wide: Mapping[str, str], own: Mapping[str, str]) -> NodeConfig:
         """This node, as it was started, with what AlterConfigs set for all nodes and, before that, for this one.
@@ -104,6 +113,10 @@ class NodeConfig:
     def login_of(self, listener: str, mechanism: str) -> JaasLogin:
         """The users of a listener and mechanism, and what a node logs in with. Raises BadConfig."""
         return login_of(self.jaas, listener, mechanism)
+
+    def limit_of(self, listener: str, key: str) -> int | None:
+        """What `listener.name.<listener>.<key>` says; None: nothing."""
+        return self.of_listeners.get(f"{LISTENER_PREFIX}{listener}.{key}".lower())
 
     @property
     def node_login(self) -> JaasLogin | None:
@@ -246,6 +259,13 @@ class NodeConfig:
                 f"broker.heartbeat.interval.ms ({beat_ms}) must be at most half of"
                 f" broker.session.timeout.ms ({session_ms})",
             )
+
+
+def listener_limit(key: str) -> str | None:
+    """Which setting a key sets for one listener (`listener.name.clients.max.connections`); None: it does not."""
+    if not key.startswith(LISTENER_PREFIX):
+        return None
+    return next((name for name in LISTENER_SETTINGS if key.endswith(f".{name}")), None)
 
 
 def passed_over(values: Mapping[str, str]) -> list[str]:

@@ -260,7 +260,7 @@ class Log:
         batch = build_marker(marker, producer_id, producer_epoch, now_ms)
         header = read_header(batch)
         base_offset, last_offset = self._write(batch, header, now_ms, leader_epoch, now_ms)
-        self._ended(self.producers.end_transaction(header, marker, base_offset))
+        self._ended(self.producers.end_transaction(header, marker, base_offset, transaction_version))
         return Appended(base_offset, last_offset)
 
     def _write(

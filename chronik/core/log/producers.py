@@ -286,9 +286,16 @@ class Producers:
             self.undecided.begin(base_offset, header.producer_id)
             self._guards.pop(header.producer_id, None)
 
-    def end_transaction(self, header: BatchHeader, marker: Marker, marker_offset: int) -> EndedTransaction | None:
+    def end_transaction(
+        self, header: BatchHeader, marker: Marker, marker_offset: int, transaction_version: int = 0
+    ) -> EndedTransaction | None:
         """Take in a marker that is in the log now. Returns what it ended; None when nothing was written here."""
-        self._guards.pop(header.producer_id, None)
+        guard = self._guards.get(header.producer_id)
+        # A marker of version 2 has the epoch of the next transaction. Its producer does not wait for the marker: the
+        # first batch may be here before, and is confirmed when the markers are everywhere.
+        is_of_the_next = transaction_version >= EPOCH_BUMPED_FROM and guard and guard.epoch >= header.producer_epoch
+        if not is_of_the_next:
+            self._guards.pop(header.producer_id, None)
         producer = self._by_id.get(header.producer_id)
         if producer is None:
             producer = self._add(header)

@@ -43,6 +43,21 @@ class Slice(NamedTuple):
     cuts: int = 0
 
 
+class RecentBatches:
+    """The last batches of a segment, contiguous up to its end, the oldest first."""
+
+    __slots__ = ("offsets", "positions")
+
+    def __init__(self) -> None:
+        self.offsets = array("q")
+        self.positions = array("q")
+
+    def drop(self, count: int) -> None:
+        """Forget the oldest."""
+        del self.offsets[:count]
+        del self.positions[:count]
+
+
 class Segment:
     """Batches from `base_offset` up to `end_offset`."""
 
@@ -51,10 +66,8 @@ class Segment:
         "_files",
         "_first_timestamp",
         "_index",
-        "_max_timestamp",
-        "_offset_of_max",
-        "_recent_offsets",
-        "_recent_positions",
+        "_newest",
+        "_recent",
         "_shown",
         "_times",
         "aborted",
@@ -88,19 +101,12 @@ class Segment:
         self._files = files
         self._index: OffsetIndex | None = OffsetIndex(base_offset)
         self._times: TimeIndex | None = TimeIndex(base_offset)
-        self._shown = (
-            -1,
-            0,
-            0,
-            0,
-        )  # how often it had been cut when the indexes were last shown, and their entries then
+        # How often it had been cut when the indexes were last shown, and their entries then.
+        self._shown = (-1, 0, 0, 0)
         self._bytes_since_entry = 0
         self._first_timestamp: int | None = None
-        self._max_timestamp = NO_TIMESTAMP
-        self._offset_of_max = UNKNOWN_OFFSET
-        # Contiguous batches up to the end of the segment, the oldest first.
-        self._recent_offsets = array("q")
-        self._recent_positions = array("q")
+        self._newest = (NO_TIMESTAMP, UNKNOWN_OFFSET)  # the largest timestamp, and the last offset of its batch
+        self._recent = RecentBatches()
 
     @classmethod
     def inherit(
@@ -128,7 +134,7 @@ class Segment:
         """Learn the batches from `position` on; what stands before it is known."""
         self.size = position
         self._bytes_since_entry = 0
-        del self._recent_offsets[:], self._recent_positions[:]
+        self._recent.drop(len(self._recent.offsets))
         self.end_offset = self.base_offset
         for _, header in headers(self.file, position, size, floor_offset=self.base_offset, chunk_bytes=SCAN_BYTES):
             self.learn_header(header)
@@ -137,10 +143,10 @@ class Segment:
         """Know nothing of the file's content: recovery learns it anew, batch by batch."""
         self.size, self.end_offset = 0, self.base_offset
         self._bytes_since_entry, self._first_timestamp = 0, None
-        self._max_timestamp, self._offset_of_max = NO_TIMESTAMP, UNKNOWN_OFFSET
+        self._newest = (NO_TIMESTAMP, UNKNOWN_OFFSET)
         self._index, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
         self.has_markers = False
-        del self._recent_offsets[:], self._recent_positions[:]
+        self._recent.drop(len(self._recent.offsets))
 
     # --- writing
 
@@ -154,21 +160,19 @@ class Segment:
         position = self.size
         if position == 0:
             self._first_timestamp = max_timestamp
-        if max_timestamp > self._max_timestamp:
-            self._max_timestamp = max_timestamp
-            self._offset_of_max = last_offset
+        if max_timestamp > self._newest[0]:
+            self._newest = (max_timestamp, last_offset)
         if self._bytes_since_entry > self.interval_bytes:
             self.index.append(last_offset, position)
-            self.times.append(self._max_timestamp, self._offset_of_max)
+            self.times.append(*self._newest)
             self._bytes_since_entry = 0
         self._bytes_since_entry += size
-        if base_offset != self.end_offset or len(self._recent_offsets) >= RECENT_BATCHES_MAX:
+        recent = self._recent
+        if base_offset != self.end_offset or len(recent.offsets) >= RECENT_BATCHES_MAX:
             # A gap is what compaction leaves; all before it goes, because what is remembered must be contiguous.
-            dropped = RECENT_BATCHES_DROPPED if base_offset == self.end_offset else len(self._recent_offsets)
-            del self._recent_offsets[:dropped]
-            del self._recent_positions[:dropped]
-        self._recent_offsets.append(base_offset)
-        self._recent_positions.append(position)
+            recent.drop(RECENT_BATCHES_DROPPED if base_offset == self.end_offset else len(recent.offsets))
+        recent.offsets.append(base_offset)
+        recent.positions.append(position)
         self.size = position + size
         self.end_offset = last_offset + 1
 
@@ -274,7 +278,7 @@ class Segment:
 
     def plan_recent(self, start_offset: int, bound_offset: int, max_bytes: int, at_least_one: bool) -> Slice | None:
         """As `plan`, when the batch is among the remembered ones (`remembers`)."""
-        offsets, positions = self._recent_offsets, self._recent_positions
+        offsets, positions = self._recent.offsets, self._recent.positions
         first = bisect_right(offsets, start_offset) - 1
         position = positions[first]
         last = bisect_left(offsets, bound_offset)
@@ -292,7 +296,7 @@ class Segment:
 
     def remembers(self, offset: int) -> bool:
         """Whether the batch with this offset is one of the latest."""
-        return bool(self._recent_offsets) and self._recent_offsets[0] <= offset < self.end_offset
+        return bool(self._recent.offsets) and self._recent.offsets[0] <= offset < self.end_offset
 
     def plan(self, found: ScannedBatch, bound_offset: int, max_bytes: int, at_least_one: bool) -> Slice | None:
         """Whole batches from `found` on, none that begins at or above `bound_offset`, within `max_bytes`."""
@@ -345,7 +349,7 @@ class Segment:
         """The latest timestamp, and the last offset of the batch that brought it; (-1, -1) without any."""
         if self._times is None:
             self._load_times()
-        return self._max_timestamp, self._offset_of_max
+        return self._newest
 
     # --- indexes
 
@@ -375,7 +379,7 @@ class Segment:
         ):
             return self.rebuild(".timeindex")[1]
         if times.last:
-            self._max_timestamp, self._offset_of_max = times.last
+            self._newest = times.last
         self._times = times
         return times
 
@@ -412,9 +416,9 @@ class Segment:
         """Know of the file's content what the other knows of it."""
         self.size, self.end_offset = fresh.size, fresh.end_offset
         self._bytes_since_entry, self._first_timestamp = fresh._bytes_since_entry, fresh._first_timestamp
-        self._max_timestamp, self._offset_of_max = fresh._max_timestamp, fresh._offset_of_max
+        self._newest = fresh._newest
         self._index, self._times = fresh._index, fresh._times
-        self._recent_offsets, self._recent_positions = fresh._recent_offsets, fresh._recent_positions
+        self._recent = fresh._recent
 
     def rebuild(self, suffix: str) -> tuple[OffsetIndex, TimeIndex]:
         """Make both indexes anew from the batches, because the one with this suffix is missing or damaged."""
@@ -428,7 +432,7 @@ class Segment:
             )
         fresh.times.append(*fresh.newest())
         self._index, self._times = fresh.index, fresh.times
-        self._max_timestamp, self._offset_of_max = fresh.newest()
+        self._newest = fresh.newest()
         self.rebuilt.append(self.path + suffix)
         self._files.replace(self.path + ".index", self._index.encode())
         self._files.replace(self.path + ".timeindex", self._times.encode())

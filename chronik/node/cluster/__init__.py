@@ -13,6 +13,7 @@ given when the quorum starts.
     metadata           the image of what is committed, and on the quorum's leader the machine that decides (controller)
     controller_link, controller_requests        asking the controller, wherever it is
     liveness, failure_detector     registration and heartbeats; processes that are gone
+    node_principals    which principal may speak as which node
     identity           which node of which cluster a data directory belongs to
     member             all of this together, as a node has it
 

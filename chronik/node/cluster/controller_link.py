@@ -2,8 +2,8 @@
 
 Controllers come and go. A caller does not notice, but for the time it takes: as long as none is known, or the
 one that was known is gone, the question waits for the next. So a question may be decided twice, when only its answer
-was lost; nothing that is asked here minds: registering twice is registering, ids are plenty, a topic that is there
-already counts as made by the one that asked, and an in-sync set carries the epoch it belongs to.
+was lost; no command that is asked here is harmed by that: a broker may register twice, a block of ids may be lost, a
+topic that is there already counts as made by the one that asked, and an in-sync set carries the epoch it belongs to.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar, cast
 
 from chronik.api.applied import APPLIED_MS_MAX
 from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.access_changes import AlterUserScramCredentials
 from chronik.core.machines.metadata.commands import (
     ANY_BROKER_EPOCH,
     AllocateProducerIds,
@@ -33,7 +34,15 @@ TRY_MS = 2_000  # one try: a controller that was paused must not hold up what th
 POLL_MS = 20  # how often the next controller is looked for
 PURPOSE = "controller"
 # What nodes ask by themselves. Anything else is a client's request, which is passed on as a whole.
-OF_NODES = (RegisterBroker, BrokerHeartbeat, AlterPartitions, AllocateProducerIds, CreateTopics, CreateInternalTopic)
+OF_NODES = (
+    RegisterBroker,
+    BrokerHeartbeat,
+    AlterPartitions,
+    AllocateProducerIds,
+    CreateTopics,
+    CreateInternalTopic,
+    AlterUserScramCredentials,  # the first users, which no client could make
+)
 
 AnswerT = TypeVar("AnswerT")
 

@@ -19,10 +19,12 @@ from kio.schema.create_topics.v7.request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from kio.static.primitive import i8, i32
 
 from chronik.api.applied import APPLIED_MS_MAX
 from chronik.api.durations import duration
 from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.access_changes import AlterUserScramCredentials
 from chronik.core.machines.metadata.commands import (
     USE_DEFAULT,
     AllocateProducerIds,
@@ -78,7 +80,34 @@ def asking(command: Any, cluster_id: str) -> ControllerRequest:
         case CreateInternalTopic():
             own = NewTopic(command.name, command.topic_id)
             return ControllerRequest(19, _create((own,), False), lambda response: _made(_created(response)[0]))
+        case AlterUserScramCredentials():
+            return ControllerRequest(51, _first_users(command), _users_made)
     raise TypeError(f"no request of a node: {command!r}")
+
+
+def _first_users(command: AlterUserScramCredentials) -> Any:
+    from kio.schema.alter_user_scram_credentials.v0.request import (
+        AlterUserScramCredentialsRequest,
+        ScramCredentialUpsertion,
+    )
+
+    return AlterUserScramCredentialsRequest(
+        deletions=(),
+        upsertions=tuple(
+            ScramCredentialUpsertion(
+                name=one.user,
+                mechanism=i8(one.mechanism),
+                iterations=i32(one.iterations),
+                salt=one.salt,
+                salted_password=one.salted_password,
+            )
+            for one in command.upsertions
+        ),
+    )
+
+
+def _users_made(response: Any) -> dict[str, ChangeOutcome]:
+    return {one.user: ChangeOutcome(Code(one.error_code), one.error_message) for one in response.results}
 
 
 def _checked(response: Any) -> Any:

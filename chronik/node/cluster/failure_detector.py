@@ -1,8 +1,8 @@
 """On the controller: fences a broker whose process is gone before its session is over.
 
 A killed process refuses connections; one that hangs, or cannot be reached, does not. So the controller keeps a link to
-every live broker and asks a trifle of it now and then: when the process dies the link breaks, and the next question
-finds the port closed. Any other link of this node that is refused tells the same. The machine decides whether that is
+every live broker and sends a small request now and then: when the process dies the link breaks, and the next question
+finds the port closed. A refusal on any other link of this node says the same. The machine decides whether that is
 enough (BrokerGone): as long as it has heard of the broker lately it is not, and the broker is looked at again.
 """
 

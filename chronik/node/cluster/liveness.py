@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
 from chronik.core.config.addresses import SECURITY_PROTOCOLS
 from chronik.core.config.node import NodeConfig
 from chronik.core.config.sections.listeners import EVERYWHERE, ListenersConfig
@@ -72,9 +73,10 @@ class BrokerSetup:
     voter_address: tuple[str, int] | None  # where other nodes reach it, if it is one of the voters
     heartbeat_interval_ms: int
     session_timeout_ms: int
+    principal: KafkaPrincipal = ANONYMOUS  # as what other nodes see it
 
     @classmethod
-    def of(cls, config: NodeConfig) -> BrokerSetup:
+    def of(cls, config: NodeConfig, principal: KafkaPrincipal = ANONYMOUS) -> BrokerSetup:
         return cls(
             config.node_id,
             config.is_alone,
@@ -84,6 +86,7 @@ class BrokerSetup:
             config.voters.get(config.node_id),
             config.liveness.broker_heartbeat_interval_ms,
             config.liveness.broker_session_timeout_ms,
+            principal,
         )
 
 
@@ -190,6 +193,7 @@ class Liveness:
                 BrokerEndpoint(point.name, point.host, point.port, SECURITY_PROTOCOLS[point.protocol])
                 for point in advertised_points
             ),
+            principal=setup.principal,
         )
 
     async def _register(self, command: RegisterBroker) -> None:

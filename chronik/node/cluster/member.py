@@ -1,4 +1,4 @@
-"""A node's part in its cluster, put together: the links to the other nodes and all that is agreed over them."""
+"""The parts of a node that have to do with its cluster, as one value: links, quorum, metadata, controller, liveness."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@ that decides what comes next.
 
 The image holds exactly the records below the quorum's watermark, so it never takes anything back. The leader of the
 quorum is the controller: when the record that begins its epoch is safe, and so everything before it, it copies the
-image and decides on the copy, ahead of what is safe. What it decided reaches the image when it is safe, and only then
-are those that asked answered. When it loses the office, copy and machine are dropped and those that wait are answered
-to ask another.
+image and decides on the copy, ahead of what is committed. What it decided reaches the image when it is safe, and only
+then are those that asked answered. When another node is elected, copy and machine are dropped, and requests that wait
+get NOT_CONTROLLER.
 """
 
 from __future__ import annotations

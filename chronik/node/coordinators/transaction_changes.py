@@ -1,4 +1,4 @@
-"""What becomes of this node's transactions, reported to the trace: begun, partitions added, prepared, complete.
+"""What becomes of this node's transactions, as the trace reports it: begun, partitions added, prepared, complete.
 
 A fact of the machine has what was before beside what is now, so nothing is remembered here.
 """

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection: what its certificate says, or what it logs in as.
+"""The principal of a connection: the subject of its certificate, or the user that it logs in as (SASL).
 
 A connection is that of a node only on a listener for nodes (`inter.broker.listener.name`, `controller.listener.names`)
 and, where clients show certificates or log in there, only if its principal is a super user: what it says of itself

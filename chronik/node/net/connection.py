@@ -191,6 +191,12 @@ class Connections:
             for connection in unfinished:
                 connection.abort()
 
+    def end_where(self, is_over: Callable[[Peer], bool], reason: str) -> None:
+        """Close at once what may not go on."""
+        for connection in list(self.open.values()):
+            if connection.ends_if(is_over):
+                log.warning("closing the connection of %s: %s", connection.host, reason)
+
     async def close_all(self) -> None:
         for connection in list(self.open.values()):
             connection.close()
@@ -207,6 +213,7 @@ class Connection(asyncio.BufferedProtocol):
         "_held",
         "_inbox",
         "_is_flush_due",
+        "_is_muted",
         "_is_paused",
         "_line",
         "_loop",
@@ -217,7 +224,9 @@ class Connection(asyncio.BufferedProtocol):
         "_standing",
         "_transport",
         "_unfinished_bytes",
+        "_unmuting",
         "_waits_for_memory",
+        "host",
         "progress",
         "under_way_bytes",
         "used_at",
@@ -226,11 +235,14 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, everyone: Connections, connection_id: int, listener: str) -> None:
         self._all = everyone
         self._peer = Peer(connection_id, "", listener)
+        self.host = ""  # its own address: that of its peer may become that of a client for which a node asks
         self._inbox = Inbox(everyone.frame_bytes_max, scratch=everyone.scratch)
         self._line: deque[Slot] = deque()
         self._backlog: deque[memoryview] = deque()  # requests that were read and may not begin yet
         self._blocked_by: Slot | None = None  # until it is answered no further request begins
         self._is_paused = False  # the client does not read its answers
+        self._is_muted = False  # it is over a quota: nothing more of it is begun until it has waited
+        self._unmuting: asyncio.TimerHandle | None = None
         self._outbox: list[Outgoing] = []  # answers of this turn of the loop: they leave together
         self._outbox_bytes = 0
         self._is_flush_due = False
@@ -246,8 +258,8 @@ class Connection(asyncio.BufferedProtocol):
         self.used_at = self._loop.time()  # when something last came from the client, or it took something
 
     @property
-    def host(self) -> str:
-        return self._peer.host
+    def listener(self) -> str:
+        return self._peer.listener
 
     @property
     def is_slow(self) -> bool:
@@ -261,10 +273,14 @@ class Connection(asyncio.BufferedProtocol):
         # TCP's transport is two-way; uvloop's does not inherit from asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
-        self._peer.host = str(address[0]) if address else ""
+        self.host = self._peer.host = str(address[0]) if address else ""
         self._all.open[self._peer.connection_id] = self
         if not self._all.quotas.takes(self):
             self._standing = QuotaStanding.PROBATION
+        else:
+            self._peer.throttle_ms = self._all.quotas.wait_ms(self)
+            if self._peer.throttle_ms:
+                self._mute()
         if self._all.authentication is not None:
             try:
                 self._all.authentication.authenticate(self._peer, transport, self._logged_in)
@@ -278,6 +294,13 @@ class Connection(asyncio.BufferedProtocol):
     def _logged_in(self) -> None:
         self._inbox.limit(self._all.frame_bytes_max, "socket.request.max.bytes")
 
+    def ends_if(self, is_over: Callable[[Peer], bool]) -> bool:
+        """Whether it was over, and so is closed."""
+        is_it = is_over(self._peer)
+        if is_it:
+            self.abort()
+        return is_it
+
     def is_overdue(self, now: float, login_s: float) -> bool:
         """Whether it should have logged in by now."""
         login = self._peer.login
@@ -285,6 +308,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if self._unmuting is not None:
+            self._unmuting.cancel()
+            self._unmuting = None
         self._abandon()
         self._outbox.clear()
         self._held.drop()
@@ -360,7 +386,13 @@ class Connection(asyncio.BufferedProtocol):
         backlog, line, held, start = self._backlog, self._line, self._held, self._all.starter.start
         try:
             # As `is_slow`, without a call for each request.
-            while backlog and self._blocked_by is None and not self._is_paused and held.waiting_bytes < HELD_BYTES:
+            while (
+                backlog
+                and self._blocked_by is None
+                and not self._is_paused
+                and not self._is_muted
+                and held.waiting_bytes < HELD_BYTES
+            ):
                 frame = backlog.popleft()
                 slot = Slot(self, len(frame) + REQUEST_OVERHEAD_BYTES)
                 line.append(slot)
@@ -414,9 +446,27 @@ class Connection(asyncio.BufferedProtocol):
         if self._peer.is_refused:
             self.close()
             return
+        if self._peer.throttle_ms:
+            self._mute()
         if slot is self._blocked_by:
             self._blocked_by = None
             self._work_off_backlog()
+
+    def _mute(self) -> None:
+        """Its answer has left, and says for how long (KIP-219)."""
+        throttle_ms, self._peer.throttle_ms = self._peer.throttle_ms, 0
+        until = self._loop.time() + throttle_ms / 1000
+        if self._unmuting is not None:
+            if self._unmuting.when() >= until:
+                return
+            self._unmuting.cancel()
+        self._is_muted = True
+        self._unmuting = self._loop.call_at(until, self._unmute)
+        self._adjust_reading()
+
+    def _unmute(self) -> None:
+        self._is_muted, self._unmuting = False, None
+        self._work_off_backlog()
 
     def _flush(self, *, is_last: bool = False) -> None:
         self._is_flush_due = False
@@ -483,6 +533,7 @@ class Connection(asyncio.BufferedProtocol):
             or self._waits_for_memory
             or bool(self._backlog)
             or len(self._line) >= self._all.under_way_max
+            or self._is_muted
         )
         if must_wait == transport.is_reading():
             if must_wait:

@@ -1,5 +1,6 @@
-"""How many connections a node takes: in all (`max.connections`), from one address (`max.connections.per.ip`), and never
-more than it has descriptors for.
+"""How many connections a node takes: in all (`max.connections`), on one listener, from one address
+(`max.connections.per.ip`), and never more than it has descriptors for; and how fast they may come
+(`core.quotas.connection_rates`).
 
 Other nodes are not shut out by a flood of clients. A connection over a limit is let in on probation: there is room for
 a few, and a new one pushes the oldest out. Its first request has to say that it is another node, at once; else it is
@@ -12,6 +13,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
+
+from chronik.core.quotas.connection_rates import ConnectionRates
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +30,9 @@ class ConnectionLimits(NamedTuple):
     open_max: int = UNLIMITED
     per_host_max: int = UNLIMITED
     per_host: Mapping[str, int] = {}  # for some addresses, instead
+    per_listener: Mapping[str, int] = {}  # as many on each of these
+    rates: Mapping[str, int] = {}  # how many in a second, by listener; "" is the whole node
+    spared: frozenset[str] = frozenset()  # listeners for nodes alone, for which limits of the whole node do not count
 
     def of_host(self, host: str) -> int:
         return self.per_host.get(host, self.per_host_max)
@@ -36,9 +42,10 @@ class Guest(Protocol):
     """A connection, as far as it is counted."""
 
     used_at: float
+    host: str
 
     @property
-    def host(self) -> str: ...
+    def listener(self) -> str: ...
 
     def abort(self) -> None: ...
 
@@ -50,17 +57,23 @@ class ConnectionQuotas:
         self,
         limits: Callable[[], ConnectionLimits] = ConnectionLimits,
         connections_max: int = UNLIMITED,
+        rates: ConnectionRates | None = None,
+        now_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         self._limits = limits
+        self._rates = rates
+        self._now_ms = now_ms
         self._connections_max = connections_max  # what the process has descriptors for
         self._probation_max = min(PROBATION_MAX, connections_max // 4)
         self._clients: dict[Guest, None] = {}
         self._by_host: dict[str, int] = {}  # clients only
+        self._by_listener: dict[str, int] = {}  # the same
         self._nodes: dict[Guest, None] = {}
         self._probation: dict[Guest, None] = {}  # the oldest first
         self._told_at = -TOLD_AGAIN_S
         self._refused_when_told = 0
         self.refused_total = 0
+        self.delayed_total = 0  # that were not served at once, as too many came
 
     @property
     def open_max(self) -> int:
@@ -73,10 +86,11 @@ class ConnectionQuotas:
 
     def takes(self, guest: Guest) -> bool:
         """Whether a connection may stay as any client's; else it is on probation, or was closed."""
-        reason = self._reason_against(guest.host)
+        reason = self._reason_against(guest.host, guest.listener)
         if reason is None:
             self._clients[guest] = None
             self._by_host[guest.host] = self._by_host.get(guest.host, 0) + 1
+            self._by_listener[guest.listener] = self._by_listener.get(guest.listener, 0) + 1
             return True
         self._tell(guest.host, reason)
         self._probation[guest] = None
@@ -86,15 +100,33 @@ class ConnectionQuotas:
             asyncio.get_running_loop().call_later(PROBATION_S, self._end_probation, guest)
         return False
 
-    def _reason_against(self, host: str) -> str | None:
+    def wait_ms(self, guest: Guest) -> int:
+        """For how long a connection that was taken is not served yet, as too many come at once."""
+        limits = self._limits()
+        if self._rates is None or not limits.rates:
+            return 0
+        rates = limits.rates
+        if guest.listener in limits.spared:
+            rates = {name: rate for name, rate in rates.items() if name}
+        wait_ms = self._rates.wait_ms(guest.listener, rates, self._now_ms())
+        if wait_ms:
+            self.delayed_total += 1
+        return wait_ms
+
+    def _reason_against(self, host: str, listener: str) -> str | None:
         limits = self._limits()
         clients, nodes = len(self._clients), len(self._nodes)
-        if clients >= limits.open_max:
+        here = self._by_listener.get(listener, 0)
+        if here >= limits.per_listener.get(listener, UNLIMITED):
+            return f"{listener} has {here} connections (listener.name.{listener.lower()}.max.connections)"
+        if clients >= limits.open_max and listener not in limits.spared:
             return f"there are {clients} connections (max.connections)"
         if clients + nodes + self._probation_max >= self._connections_max:
             return f"there are {clients + nodes} connections, and file descriptors for no more"
         if self._by_host.get(host, 0) >= limits.of_host(host):
             return f"{host} has {self._by_host[host]} connections (max.connections.per.ip)"
+        if self._rates is not None and not self._rates.allows(host, self._now_ms()):
+            return f"{host} opens connections too fast (its quota connection_creation_rate)"
         return None
 
     def _end_probation(self, guest: Guest) -> None:
@@ -129,6 +161,7 @@ class ConnectionQuotas:
                 self._by_host[guest.host] = count
             else:
                 del self._by_host[guest.host]
+            self._by_listener[guest.listener] -= 1
         self._nodes.pop(guest, None)
         self._probation.pop(guest, None)
 

@@ -1,4 +1,4 @@
-"""How this node logs in to another before it asks anything there (SASL)."""
+"""SASL on the links to other nodes: this node logs in before its first request there."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ Request handlers reach it by `api.context` alone; coordinators, the quorum and t
 
     hosted_partitions   the state of each partition: open, damaged, failed, put off
     partition_logs      their files: open and recover, checkpoints, directories
+    checkpoints, directories, stored_starts     what of a log survives a restart, and in which order it is written
     partition_registry  which are led and which followed, as the metadata image says
     replicas            what is written and read, and what a failing disk means
     sync_rounds         one sync for all logs that were written to meanwhile

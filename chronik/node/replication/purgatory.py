@@ -3,8 +3,8 @@
 Producers wait here until their batch is safe, consumers until there is something to read.
 
 No response has a task or a timer of its own. A producer stands in a line behind its partition, in the order of
-appending; a consumer leaves its name at each partition it reads. When a watermark moves, the line moves and the names
-are called.
+appending; a consumer's fetch is registered at each partition it reads. When a watermark moves, the producers below it
+are answered, and the fetches registered there are looked at again.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ class Relayed(NamedTuple):
     """Another node's whole answer, without its size, with the client's correlation id."""
 
     frame: memoryview
+    throttle_ms: int = 0  # for how long its client has to wait, as the other node says
 
     @property
     def buffers(self) -> Sequence[Outgoing]:

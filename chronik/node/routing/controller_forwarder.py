@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from chronik.api.throttling import throttle_ms_of
 from chronik.core.errors import Code, Refused
 from chronik.node.net.peers import Unreachable
 from chronik.node.routing.asked import Asked, Relayed
@@ -52,12 +53,11 @@ class ControllerForwarder:
                 if controller_id is not None and controller_id != self._node_id:
                     left_ms = max(1, int((until - loop.time()) * 1000))
                     answer = await asked.route.ask(controller_id, (frame,), left_ms)
-                    if not _says(
-                        decode_response(asked.header.api_key, asked.header.version, answer), Code.NOT_CONTROLLER
-                    ):
+                    response = decode_response(asked.header.api_key, asked.header.version, answer)
+                    if not _says(response, Code.NOT_CONTROLLER):
                         # So that the client sees here what it has changed there.
                         await self._cluster.wait_until_caught_up(CATCH_UP_MS)
-                        return Relayed(answer)
+                        return Relayed(answer, throttle_ms_of(response))
             except Unreachable as problem:
                 log.debug("%s", problem)
             except Refused as refusal:

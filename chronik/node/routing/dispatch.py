@@ -12,21 +12,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from types import ModuleType
 from typing import Any
 
-from chronik.api import authorization, sasl_authenticate
+from chronik.api import authorization, sasl_authenticate, throttling
 from chronik.api.call import AnswerSlot, Call, Peer
 from chronik.api.context import HeldUp, RequestContext
 from chronik.api.refusals import trace_refused_request
 from chronik.api.table import API_VERSIONS, APIS, DIRECT, NODES_ONLY, OVERLAPS, module_of
 from chronik.core.access.acls import parse_principal
+from chronik.core.access.principal import KafkaPrincipal
 from chronik.core.access.sasl import NotReady
 from chronik.core.errors import Code, Refused
+from chronik.core.quotas.entities import QuotaKey
 from chronik.node.net.node_identity import node_identity
 from chronik.node.routing.asked import Relayed
 from chronik.node.routing.forwarding import CONTROLLER_BOUND, Forwarding
+from chronik.node.runtime.metered import Metered
 from chronik.trace.metrics import Metrics
 from chronik.wire.codec import decode_request, encode_response
 from chronik.wire.errors import Malformed
@@ -51,7 +54,9 @@ class Dispatch:
         *,
         serves_clients: bool = True,
         lets_clients_wait: bool = False,
+        may_be: Callable[[int, KafkaPrincipal], bool] = lambda node_id, principal: True,
     ) -> None:
+        self._may_be = may_be  # whether a node id is this principal's
         self._context = context
         self._metrics = metrics
         self._forwarding = forwarding
@@ -61,8 +66,23 @@ class Dispatch:
         self.serves_clients = serves_clients
         self.lets_clients_wait = lets_clients_wait
         self._early: list[tuple[memoryview, Peer, AnswerSlot]] = []
+        # Begins a request; True when the next one may begin before this one is answered. Raises Malformed.
+        self.start: Callable[[memoryview, Peer, AnswerSlot], bool] = self._start
 
-    def start(self, frame: memoryview, peer: Peer, answer: AnswerSlot) -> bool:
+    def quotas_changed(self) -> None:
+        """From now on the time of requests is measured, or not any more."""
+        self.start = self._start_metered if self._context.quotas.limits.has(QuotaKey.REQUEST) else self._start
+
+    def _start_metered(self, frame: memoryview, peer: Peer, answer: AnswerSlot) -> bool:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            return self._start(frame, peer, answer)
+        finally:
+            if peer.caller is not None:
+                throttling.record_time(peer.caller, self._context, (loop.time() - began) * 1000)
+
+    def _start(self, frame: memoryview, peer: Peer, answer: AnswerSlot) -> bool:
         login = peer.login
         if login is not None and login.is_raw:
             self.watch(self._log_in_raw(Call(frame, _RAW, peer, answer)))
@@ -98,9 +118,8 @@ class Dispatch:
                     return False
             else:
                 request = decode_request(api_key, header.version, call.frame, header.body, module.REQUEST)
-                if api_key == API_VERSIONS:
-                    self._identify(call, request.client_software_name)
-                self._handle(module, request, call)
+                if api_key != API_VERSIONS or self._is_identified(module, request, call):
+                    self._handle(module, request, call)
         except Malformed:
             raise
         except Exception:
@@ -125,13 +144,22 @@ class Dispatch:
             return
         call.answer((len(message).to_bytes(4, "big") + message,))
 
-    @staticmethod
-    def _identify(call: Call, client_software_name: str) -> None:
-        node_id = node_identity(call.peer, client_software_name, call.header.client_id)
-        if node_id is not None:
-            behind = client_behind(call.header.client_id)
-            client = None if behind is None else (parse_principal(behind[0]), behind[1])
-            call.identify_as_node(node_id, client)
+    def _is_identified(self, module: ModuleType, request: Any, call: Call) -> bool:
+        """False: it says that it is a node which is another principal's, and that has been answered."""
+        client_id, peer = call.header.client_id, call.peer
+        node_id = node_identity(peer, request.client_software_name, client_id)
+        if node_id is None:
+            return True
+        if node_id >= 0 and not self._may_be(node_id, peer.authenticated_as):
+            reason = f"{peer.authenticated_as} may not be node {node_id}"
+            log.warning("closing the connection of %s: %s", peer.host, reason)
+            peer.is_refused = True
+            self._answer_problem(module, request, call, Refused(Code.CLUSTER_AUTHORIZATION_FAILED, reason))
+            return False
+        behind = client_behind(client_id)
+        client = None if behind is None else (parse_principal(behind[0]), behind[1])
+        call.identify_as_node(node_id, client)
+        return True
 
     def _refuse_stranger(self, call: Call) -> None:
         """A request between nodes, of a client whose certificate says that it is none."""
@@ -209,16 +237,28 @@ class Dispatch:
         self, module: ModuleType, request: Any, call: Call, handling: Coroutine[Any, Any, Any]
     ) -> None:
         try:
-            response = await handling
+            response = await (handling if not self._is_metered(call) else self._metered(call, handling))
         except Exception as problem:
             self._answer_problem(module, request, call, problem)
             return
         self._answer(module, request, call, response)
 
+    def _is_metered(self, call: Call) -> bool:
+        return self._context.quotas.limits.has(QuotaKey.REQUEST) and not call.caller.is_node
+
+    def _metered(self, call: Call, handling: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
+        def spent(seconds: float) -> None:
+            throttling.record_time(call.caller, self._context, seconds * 1000)
+
+        return Metered(handling, asyncio.get_running_loop().time, spent)
+
     def _answer(self, module: ModuleType, request: Any, call: Call, response: Any) -> None:
         if isinstance(response, Relayed):
+            throttling.mute(call, response.throttle_ms)
             call.answer(response.buffers)
             return
+        if self._context.quotas.limits.is_in_use:
+            response = throttling.throttled(call, self._context, response)
         header = call.header
         try:
             frame = encode_response(header.api_key, header.version, header.correlation_id, response)
@@ -243,6 +283,8 @@ class Dispatch:
             call.peer.is_refused = True  # where there is no SASL, it is a request like others that are refused
         try:
             response = module.refuse(request, code, message)
+            if self._context.quotas.limits.is_in_use:
+                response = throttling.throttled(call, self._context, response)
             call.answer((encode_response(header.api_key, header.version, header.correlation_id, response),))
         except Exception as second:
             self._fault(call, second)

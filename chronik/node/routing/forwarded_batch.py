@@ -1,4 +1,4 @@
-"""One partition's batch on its way to another node."""
+"""One partition's batch of a Produce request that is sent on to the leader, until its answer is given to the client."""
 
 from __future__ import annotations
 

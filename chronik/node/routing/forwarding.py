@@ -51,12 +51,10 @@ class Forwarding:
         peers: Peers,
         deadlines: Deadlines,
         metrics: Metrics,
-        *,
-        carries_principals: bool = False,
     ) -> None:
         self._cluster = cluster
         self._peers = peers
-        self._routes = Routes(peers, carries_principals=carries_principals)
+        self._routes = Routes(peers)
         self._produce = ProduceForwarder(node_id, cluster, self._routes, deadlines, metrics)
         self._controller = ControllerForwarder(node_id, cluster)
         self._one_address = OneAddress(node_id, cluster.image, groups, transactions)

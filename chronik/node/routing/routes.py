@@ -21,7 +21,7 @@ class Route:
 
     def __init__(self, peers: Peers, client: Client | None = None) -> None:
         self._peers = peers
-        self._client = client  # for which is asked, where that matters
+        self._client = client  # for which is asked
         self._links: dict[int, Link] = {}
         self._writes: dict[int, int] = {}  # by node: batches sent on whose answer is not there yet
         self._sequencers: dict[tuple[str | bytes, int], Acks0Sequencer] = {}  # by partition
@@ -81,16 +81,15 @@ def _not_sent() -> asyncio.Future[memoryview]:
 class Routes:
     """Those of all connections, by connection id."""
 
-    def __init__(self, peers: Peers, *, carries_principals: bool = False) -> None:
+    def __init__(self, peers: Peers) -> None:
         self._peers = peers
-        self._carries_principals = carries_principals
         self._open: dict[int, Route] = {}
 
     def of(self, caller: Caller) -> Route:
         """The route of a connection that is open."""
         route = self._open.get(caller.connection_id)
         if route is None:
-            client = (caller.principal, caller.client_host) if self._carries_principals else None
+            client = caller.principal, caller.client_host  # the node that is asked has to know for whom
             route = self._open[caller.connection_id] = Route(self._peers, client)
         return route
 

@@ -24,7 +24,7 @@ Point = tuple[int, float | None]  # microseconds since 1970; None: not known
 
 
 @dataclass(frozen=True)
-class Series:
+class ChartSeries:
     """One curve. `kind` is its class in the style sheet: a colour and a dash, so that it can be recognised without
     colour."""
 
@@ -47,7 +47,7 @@ class Chart:
     """Curves over one stretch of time."""
 
     title: str
-    series: Sequence[Series]
+    series: Sequence[ChartSeries]
     from_us: int
     to_us: int
     unit: str = ""
@@ -168,7 +168,7 @@ def clock(at_us: int, step_s: float = 1) -> str:
     return at.strftime("%M:%S.%f")[:-4]
 
 
-def _curve(series: Series, x: _Across, y: _Up) -> Iterator[str]:
+def _curve(series: ChartSeries, x: _Across, y: _Up) -> Iterator[str]:
     known = [(at, value) for at, value in series.points if value is not None]
     if len(known) == 1:
         at, value = known[0]
@@ -178,7 +178,7 @@ def _curve(series: Series, x: _Across, y: _Up) -> Iterator[str]:
         yield f'<polyline class="{series.kind}" points="{places}"/>'
 
 
-def _extremes(series: Series, unit: str) -> str:
+def _extremes(series: ChartSeries, unit: str) -> str:
     known = [value for _, value in series.points if value is not None]
     if not known:
         return "nothing known"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
-from chronik.pipeline.report.charts import NARROW, WIDTH, Chart, Mark, Point, Series, bands, curves, shares
+from chronik.pipeline.report.charts import NARROW, WIDTH, Chart, ChartSeries, Mark, Point, bands, curves, shares
 from chronik.pipeline.report.findings import Findings
 from chronik.pipeline.report.tables import time_of_day
 from chronik.pipeline.report.words import subject
@@ -86,10 +86,10 @@ def offsets(findings: Findings) -> Iterator[str]:
     for topic, partition in drawn:
         rows = _rows(findings, topic, partition)
         series = [
-            Series("next offset", "next", _points(rows, "next_offset")),
-            Series("high watermark", "mark", _points(rows, "watermark")),
-            Series("consumed", "read", _points(rows, "consumed")),
-            Series("committed", "done", _points(rows, "committed")),
+            ChartSeries("next offset", "next", _points(rows, "next_offset")),
+            ChartSeries("high watermark", "mark", _points(rows, "watermark")),
+            ChartSeries("consumed", "read", _points(rows, "consumed")),
+            ChartSeries("committed", "done", _points(rows, "committed")),
         ]
         marks = _marks(findings, topic, partition)
         yield _card(
@@ -113,8 +113,8 @@ def gaps(findings: Findings) -> Iterator[str]:
     for topic, partition in drawn:
         rows = _carried(_rows(findings, topic, partition))
         series = [
-            Series("gap", "mark", [(row["from_us"], less(row["next_offset"], row["watermark"])) for row in rows]),
-            Series("lag", "read", [(row["from_us"], less(row["watermark"], row["consumed"])) for row in rows]),
+            ChartSeries("gap", "mark", [(row["from_us"], less(row["next_offset"], row["watermark"])) for row in rows]),
+            ChartSeries("lag", "read", [(row["from_us"], less(row["watermark"], row["consumed"])) for row in rows]),
         ]
         marks = _marks(findings, topic, partition)
         yield _card(
@@ -137,7 +137,7 @@ def throughput(findings: Findings) -> Iterator[str]:
         ("Megabytes a second", "MB/s", ("bytes_in", "bytes_out"), per_second / 1e6),
     ):
         series = [
-            Series(name, kind, [(row["from_us"], round(row[column] * scale, 3)) for row in rows])
+            ChartSeries(name, kind, [(row["from_us"], round(row[column] * scale, 3)) for row in rows])
             for name, kind, column in zip(("produced", "given to consumers"), ("mark", "read"), names, strict=True)
         ]
         yield _card(title, _chart(findings, title, series, unit, _all_marks(findings)))
@@ -156,7 +156,9 @@ def latency(findings: Findings) -> Iterator[str]:
     yield '<div class="grid">'
     for title, column in (("Produce", "produce_us"), ("Fetch", "fetch_us")):
         series = [
-            Series(name, kind, [(row["from_us"], row[column][place] / 1000 if row[column] else None) for row in rows])
+            ChartSeries(
+                name, kind, [(row["from_us"], row[column][place] / 1000 if row[column] else None) for row in rows]
+            )
             for place, (name, kind) in enumerate((("p50", "mark"), ("p99", "read"), ("p99.9", "done")))
         ]
         if any(value is not None for each in series for _, value in each.points):
@@ -247,7 +249,7 @@ def _all_marks(findings: Findings) -> list[Mark]:
 def _chart(
     findings: Findings,
     title: str,
-    series: list[Series],
+    series: list[ChartSeries],
     unit: str,
     marks: list[Mark],
     width: int = WIDTH,

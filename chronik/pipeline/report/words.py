@@ -105,7 +105,7 @@ def _of_audit(audit: dict[str, Any] | None) -> list[Said]:
     else:
         said = [Said(UNKNOWN, "Audit: nothing says what is to be there")]
     if audit.get("expected_by") != LEDGER:
-        said.append(Said(UNKNOWN, "Audit: without a ledger it is not known what was acknowledged to producers"))
+        said.append(Said(UNKNOWN, "Audit: without a ledger it is not known what producers were answered"))
     for name, level in (("duplicated", POOR), ("reordered", POOR), ("unexpected", POOR)):
         if audit[name]:
             said.append(Said(level, f"Audit: {counted(audit[name], 'record')} {name}"))

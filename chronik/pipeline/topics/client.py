@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from chronik.client.connection import ClientConnection, ConnectionFailed
 from chronik.client.current_topics import Unsure, partitions_now
 from chronik.client.options import ClientOptions
+from chronik.client.security import Security
 from chronik.core.errors import Code
 from chronik.pipeline.topics.options import EARLIEST, LATEST
 from chronik.wire.reader import default_of, shape_of
@@ -130,8 +131,9 @@ class TopicClient:
         self._connections.clear()
 
     @property
-    def is_plaintext(self) -> bool:
-        return self._options.security_protocol == "PLAINTEXT"
+    def security(self) -> Security:
+        """How it is let in: for looks at its nodes."""
+        return self._options.security
 
     # --- any question
 
@@ -192,10 +194,9 @@ class TopicClient:
         """The error for topics that a node does not know: they are not there, or that is not sure, since it may have
         been cut off before they came."""
         named = ", ".join(map(repr, names))
-        # Nodes are looked at without encryption only; what an encrypted one says has to do.
         addresses = list(dict.fromkeys([*self._options.bootstrap, *self._addresses.values()]))
         try:
-            counts = [partitions_now(addresses, name) for name in names] if self.is_plaintext else []
+            counts = [partitions_now(addresses, name, self.security) for name in names]
         except Unsure as unsure:
             return Failed(str(unsure))
         if any(counts):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chronik.client.connection import ConnectionFailed
-from chronik.client.inspect_request import Inspections, NotChronik, states
+from chronik.client.inspect_request import CANNOT_LOOK, Inspections, states
 from chronik.client.request import NoAnswer
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.names import TRACE_TOPIC
@@ -75,12 +75,11 @@ def _told_by_leaders(
     """Where they begin and end. Raises Passing while it is not sure that those asked lead."""
     starts = cluster.offsets(dict.fromkeys(partitions, EARLIEST))
     ends = cluster.offsets(dict.fromkeys(partitions, LATEST))
-    if not cluster.is_plaintext:
-        return starts, ends  # nodes are looked at without encryption only
     asked = {partition: cluster.known(partition.topic).leaders.get(partition.number) for partition in partitions}
     try:
-        looks = states(cluster.nodes(), LOOK_S, sorted({partition.topic for partition in partitions}))
-    except NotChronik:
+        topics = sorted({partition.topic for partition in partitions})
+        looks = states(cluster.nodes(), LOOK_S, topics, security=cluster.security)
+    except CANNOT_LOOK:
         return starts, ends
     except NoAnswer as problem:
         raise Passing(f"whether the nodes that were asked lead is not known: {problem}") from problem

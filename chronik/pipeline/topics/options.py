@@ -13,7 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from chronik.client.errors import ChronikError
 from chronik.client.options import ClientOptions
+from chronik.client.security import Security
+from chronik.client.security_settings import PREFIXES, security_of
 from chronik.core.records.batch import COMPRESSION_NAMES
 
 EARLIEST = -2
@@ -124,13 +127,9 @@ _WITHOUT_MEANING = (
     "includeTimestamp",
 )  # fmt: skip
 _KAFKA = (
-    "bootstrap.servers", "security.protocol", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location",
-    "ssl.truststore.type", "ssl.truststore.location", "sasl.mechanism", "sasl.username", "sasl.password",
-    "sasl.jaas.config", "client.id", "request.timeout.ms", "max.partition.fetch.bytes", "isolation.level",
+    "bootstrap.servers", "client.id", "request.timeout.ms", "max.partition.fetch.bytes", "isolation.level",
     "compression.type", "transaction.timeout.ms",
 )  # fmt: skip
-# Ignoring one of these would connect in another way than the user thinks.
-_NOT_TO_BE_IGNORED = ("ssl.", "sasl.", "security.")
 
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -143,14 +142,23 @@ class _Given:
         self._values = {name.lower(): value for name, value in options.items()}
         names = {name.lower(): name for name in (*known, *_WITHOUT_MEANING, *(f"kafka.{name}" for name in _KAFKA))}
         for name in options:
-            short = name.lower().removeprefix("kafka.")
-            is_tuning = name.lower().startswith("kafka.") and not short.startswith(_NOT_TO_BE_IGNORED)
-            if name.lower() not in names and not is_tuning:
+            # Others of Kafka's tune a client's insides, or are about security, which has a list of its own.
+            if name.lower() not in names and not name.lower().startswith("kafka."):
                 near = difflib.get_close_matches(name.lower(), names, 1)
                 raise BadOption(f"no option {name!r}" + (f"; is {names[near[0]]!r} meant?" if near else ""))
 
     def text(self, name: str) -> str | None:
         return self._values.get(name.lower())
+
+    def security(self) -> Security:
+        """What they say of encryption and a login, under Kafka's names."""
+        kafka = {
+            name.removeprefix("kafka."): value for name, value in self._values.items() if name.startswith("kafka.")
+        }
+        try:
+            return security_of(kafka)
+        except ChronikError as problem:
+            raise BadOption(f"kafka.{problem}" if problem.message.startswith(PREFIXES) else str(problem)) from problem
 
     def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
         value = self.text(name) or default
@@ -309,43 +317,15 @@ def cluster_options(options: Mapping[str, str]) -> ClientOptions:
 
 
 def client_options(given: _Given) -> ClientOptions:
-    protocol = given.choice("kafka.security.protocol", ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), "PLAINTEXT")
-    username, password = _credentials(given) if protocol.startswith("SASL") else (None, None)
-    store_type = given.text("kafka.ssl.truststore.type")
-    if store_type is not None and store_type.upper() != "PEM":
-        raise BadOption(f"kafka.ssl.truststore.type is {store_type!r}; certificates are read from PEM files only")
-    ca_file = given.text("kafka.ssl.ca.location") or (
-        given.text("kafka.ssl.truststore.location") if store_type else None
-    )
-    if ca_file is None and given.text("kafka.ssl.truststore.location") is not None:
-        raise BadOption("kafka.ssl.truststore.location needs kafka.ssl.truststore.type PEM: no other kind can be read")
     isolation = given.choice("kafka.isolation.level", ("read_uncommitted", "read_committed"), "read_uncommitted")
     return ClientOptions(
         _addresses(given.text("kafka.bootstrap.servers")),
-        protocol,
-        ca_file,
-        given.text("kafka.ssl.certificate.location"),
-        given.text("kafka.ssl.key.location"),
-        username,
-        password,
+        given.security(),
         given.text("kafka.client.id") or ClientOptions.client_id,
         given.number("kafka.request.timeout.ms") or ClientOptions.timeout_ms,
         given.number("kafka.max.partition.fetch.bytes") or ClientOptions.fetch_bytes,
         isolation == "read_committed",
     )
-
-
-def _credentials(given: _Given) -> tuple[str, str]:
-    mechanism = given.text("kafka.sasl.mechanism") or "GSSAPI"
-    if mechanism.upper() != "PLAIN":
-        raise BadOption(f"kafka.sasl.mechanism is {mechanism!r}; only PLAIN is spoken")
-    found = re.findall(r'(username|password)\s*=\s*"([^"]*)"', given.text("kafka.sasl.jaas.config") or "")
-    said = dict(found)
-    username = given.text("kafka.sasl.username") or said.get("username")
-    password = given.text("kafka.sasl.password") or said.get("password")
-    if username is None or password is None:
-        raise BadOption("SASL needs kafka.sasl.username and kafka.sasl.password, or kafka.sasl.jaas.config with both")
-    return username, password
 
 
 def _addresses(text: str | None) -> tuple[tuple[str, int], ...]:

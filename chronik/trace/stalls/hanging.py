@@ -20,7 +20,7 @@ from chronik.trace.verdicts import Cause, Verdict
 
 ONGOING = "Ongoing"
 NAMED_MAX = 5
-UNTOLD_MS = 2_500  # its coordinator reports it once a second: silent about it for longer, it is over
+UNTOLD_MS = 2_500  # its coordinator reports it once a second: if it reported only others since, it is over
 
 
 class Held(NamedTuple):

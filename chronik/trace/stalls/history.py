@@ -106,7 +106,7 @@ class EventHistory:
         """In a row, up to now: since the client was last served there."""
         self.told: defaultdict[tuple[TracedClient, str], list[MetadataTold]] = defaultdict(list)
         self.transactions: defaultdict[str, list[TransactionSeen]] = defaultdict(list)
-        """By transactional id, as their coordinators reported them."""
+        """By transactional id, as their coordinators reported it."""
         self.completed_us: dict[str, int] = {}
         """When a transactional id was last said to have nothing open."""
         self.produced_us: dict[int, int] = {}

@@ -13,6 +13,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, __version__
 from aiokafka.errors import KafkaError
 
+from chronik.client.security import in_force
 from chronik.verify.clients.protocol import (
     FLUSH_S,
     Consumer,
@@ -49,6 +50,7 @@ class AioKafka:
     async def _produce(self, order: Sending, messages: Messages, ledger: Ledger) -> None:
         producer = AIOKafkaProducer(
             bootstrap_servers=self._servers,
+            **in_force().for_aiokafka(),
             client_id=order.client_id,
             acks="all" if order.acks is VerifyAcks.ALL else int(order.acks),
             enable_idempotence=order.is_idempotent,
@@ -179,6 +181,7 @@ class _Consumer:
     async def _start(self, servers: list[str], order: Receiving) -> Any:
         consumer = AIOKafkaConsumer(
             bootstrap_servers=servers,
+            **in_force().for_aiokafka(),
             client_id=order.client_id,
             group_id=order.group,
             auto_offset_reset="earliest",

@@ -13,6 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Messag
 from confluent_kafka import Consumer as LibraryConsumer
 from confluent_kafka import Producer as LibraryProducer
 
+from chronik.client.security import in_force
 from chronik.verify.clients.protocol import (
     FLUSH_S,
     IN_FLIGHT_MAX,
@@ -40,6 +41,7 @@ class Confluent:
         quiet.addHandler(logging.NullHandler())
         quiet.propagate = False
         self._settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, "logger": quiet}
+        self._settings |= in_force().for_librdkafka()
 
     @property
     def version(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition, __version__
 from kafka.errors import KafkaError, KafkaTimeoutError
 
+from chronik.client.security import in_force
 from chronik.verify.clients.protocol import (
     IN_FLIGHT_MAX,
     Consumer,
@@ -64,6 +65,7 @@ class KafkaPython:
         try:
             return KafkaProducer(
                 bootstrap_servers=self._servers,
+                **in_force().for_kafka_python(),
                 client_id=order.client_id,
                 acks=-1 if order.acks is VerifyAcks.ALL else int(order.acks),
                 enable_idempotence=order.is_idempotent,
@@ -157,6 +159,7 @@ class _Consumer:
     def __init__(self, servers: list[str], order: Receiving) -> None:
         self._consumer = KafkaConsumer(
             bootstrap_servers=servers,
+            **in_force().for_kafka_python(),
             client_id=order.client_id,
             group_id=order.group,
             auto_offset_reset="earliest",

@@ -12,7 +12,7 @@ COPY_PREFIX = b"copy of "
 
 
 class TransactionOutcome(StrEnum):
-    """What the client was answered of a transaction."""
+    """What the client was answered for a transaction."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"

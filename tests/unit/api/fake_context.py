@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any, cast
 
-from chronik.api.context import Caller, RequestContext
+from chronik.api.context import Caller, FetchContext, RequestContext
 from chronik.core.config.node import NodeConfig
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Corrupt, Refused
@@ -246,15 +246,17 @@ def fake_context(
     return RequestContext(
         node_id=1,
         cluster_id=CLUSTER_ID,
-        fetch_config=config.fetch,
+        fetching=FetchContext(
+            config.fetch,
+            FetchSessions(10),
+            leader_throttle(1, lambda: metadata.image.node_config.replication),
+        ),
         clock=FakeClock(),
         chance=chance,
         metadata=metadata,
         groups=FakeGroups(),
         replicas=cast(Any, replicas),
         waiting=cast(Any, None),
-        sessions=FetchSessions(10),
-        leader_throttle=leader_throttle(1, lambda: metadata.image.node_config.replication),
         start=lambda work: work.close(),
     )
 

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from chronik.api import fetch, produce
-from chronik.api.context import Caller, RequestContext
+from chronik.api.context import Caller, FetchContext, RequestContext
 from chronik.core.config.node import NodeConfig
 from chronik.core.fetch_sessions import FetchSessions
 from chronik.core.machines.metadata.commands import AllocateProducerIds
@@ -78,15 +78,17 @@ class HouseContext:
         self.context = RequestContext(
             node_id=1,
             cluster_id="a-test-cluster",
-            fetch_config=self.house.config.fetch,
+            fetching=FetchContext(
+                self.house.config.fetch,
+                FetchSessions(100),
+                leader_throttle(1, lambda: self.house.image.node_config.replication),
+            ),
             clock=self.house.clock,
             chance=FakeChance(),
             metadata=cast(Any, Metadata(self.house)),
             groups=cast(Any, None),
             replicas=self.house.replicas,
             waiting=self.house.waiting,
-            sessions=FetchSessions(100),
-            leader_throttle=leader_throttle(1, lambda: self.house.image.node_config.replication),
             start=self._start,
             metrics=self.house.metrics,
             observation=self.house.trace,

@@ -50,7 +50,7 @@ def test_each_partition_has_its_own_outcome() -> None:
         None: (partition(0, 1),),
     }
 
-    response = ask(alter_partition, request(context, asked), context, version=3)
+    response = ask(alter_partition, request(context, asked), context, version=3, node_id=1)
 
     assert response.error_code == Code.NONE
     assert [topic.topic_id for topic in response.topics] == [NO_TOPIC, TOPIC, None]
@@ -69,7 +69,9 @@ def test_each_partition_has_its_own_outcome() -> None:
 def test_a_leader_that_is_not_recovering_cannot_begin_to() -> None:
     context = replicated()
 
-    response = ask(alter_partition, request(context, {TOPIC: (partition(0, 1, recovering=1),)}), context, version=3)
+    response = ask(
+        alter_partition, request(context, {TOPIC: (partition(0, 1, recovering=1),)}), context, version=3, node_id=1
+    )
 
     assert response.topics[0].partitions[0].error_code == Code.INVALID_REQUEST
 
@@ -77,7 +79,9 @@ def test_a_leader_that_is_not_recovering_cannot_begin_to() -> None:
 def test_a_node_that_was_replaced_is_refused_as_a_whole() -> None:
     context = replicated()
 
-    response = ask(alter_partition, request(context, {TOPIC: (partition(0, 1),)}, epoch=77), context, version=3)
+    response = ask(
+        alter_partition, request(context, {TOPIC: (partition(0, 1),)}, epoch=77), context, version=3, node_id=1
+    )
 
     assert (response.error_code, response.topics) == (Code.STALE_BROKER_EPOCH, ())
 
@@ -86,6 +90,17 @@ def test_another_node_is_the_controller() -> None:
     context = replicated()
     metadata_of(context).controller_id = 3
 
-    response = ask(alter_partition, request(context, {TOPIC: (partition(0, 1),)}), context, version=3)
+    response = ask(alter_partition, request(context, {TOPIC: (partition(0, 1),)}), context, version=3, node_id=1)
 
     assert response.error_code == Code.NOT_CONTROLLER
+
+
+def test_a_leader_asks_in_its_own_name_only() -> None:
+    """F64"""
+    context = replicated()
+
+    asked = request(context, {TOPIC: (partition(0, 1),)})
+    for other in (-1, 2):
+        assert ask(alter_partition, asked, context, version=3, node_id=other).error_code == (
+            Code.CLUSTER_AUTHORIZATION_FAILED
+        )

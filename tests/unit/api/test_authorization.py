@@ -44,6 +44,8 @@ WHOLE = {
     "describe_acls": (O.DESCRIBE, R.CLUSTER),
     "describe_user_scram_credentials": (O.DESCRIBE, R.CLUSTER),
     "list_config_resources": (O.DESCRIBE_CONFIGS, R.CLUSTER),
+    "describe_client_quotas": (O.DESCRIBE_CONFIGS, R.CLUSTER),
+    "alter_client_quotas": (O.ALTER_CONFIGS, R.CLUSTER),
     "create_acls": (O.ALTER, R.CLUSTER),
     "delete_acls": (O.ALTER, R.CLUSTER),
     "alter_user_scram_credentials": (O.ALTER, R.CLUSTER),

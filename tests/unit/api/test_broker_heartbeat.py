@@ -20,7 +20,7 @@ def registered() -> tuple[RequestContext, int]:
 
 
 def beat(
-    context: RequestContext, epoch: int, offset: int, *, shut_down: bool = False, fence: bool = False
+    context: RequestContext, epoch: int, offset: int, *, shut_down: bool = False, fence: bool = False, node_id: int = 2
 ) -> tuple[Any, ...]:
     request = BrokerHeartbeatRequest(
         broker_id=2,
@@ -29,7 +29,7 @@ def beat(
         want_fence=fence,
         want_shut_down=shut_down,
     )
-    response = ask(broker_heartbeat, request, context, version=2)
+    response = ask(broker_heartbeat, request, context, version=2, node_id=node_id)
     return response.error_code, response.is_caught_up, response.is_fenced, response.should_shut_down
 
 
@@ -60,3 +60,11 @@ def test_another_node_is_the_controller() -> None:
     metadata_of(context).controller_id = None
 
     assert beat(context, epoch, epoch + 1)[0] == Code.NOT_CONTROLLER
+
+
+def test_a_node_reports_in_its_own_name_only() -> None:
+    """F64"""
+    context, epoch = registered()
+
+    assert beat(context, epoch, epoch + 1, node_id=3)[0] == Code.CLUSTER_AUTHORIZATION_FAILED
+    assert context.metadata.image.brokers[2].is_fenced

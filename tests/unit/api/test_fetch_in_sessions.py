@@ -98,4 +98,4 @@ async def test_a_session_ends_when_it_is_told_to(context: HouseContext) -> None:
     last = get(context, (0, 0), session=(session_id, -1))
 
     assert (last.response.session_id, list(partitions_of(last))) == (0, [0])
-    assert len(context.context.sessions) == 0
+    assert len(context.context.fetching.sessions) == 0

@@ -130,6 +130,23 @@ async def test_a_transaction_that_ends_while_its_coordinator_is_asked_takes_noth
     assert replica.log.end_offset == 1, "the marker"
 
 
+@run()
+async def test_the_marker_of_the_last_transaction_does_not_refuse_the_next_one(context: HouseContext) -> None:
+    """With transaction version 2 a producer goes on before the markers are everywhere. Refused, it would die."""
+    desk = with_coordinators(context)
+    send(context, one(transactional()), version=12)
+    await settle(context)
+    desk.gate.clear()
+    asked = send(context, one(transactional(epoch=1)), version=12)
+    await settle(context)
+    replica = context.house.replicas.leader("orders", 0)
+    context.house.replicas.append_marker(replica, Marker(is_commit=True, coordinator_epoch=1), 7, 1, 2)
+    desk.gate.set()
+    await settle(context)
+
+    assert outcomes(asked) == [(0, 2)]
+
+
 @pytest.mark.parametrize(
     ("code", "version", "told"),
     [

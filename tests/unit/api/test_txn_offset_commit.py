@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from kio.schema.txn_offset_commit.v5.request import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequestPartition
 
 from chronik.api import txn_offset_commit
 from chronik.api.context import RequestContext
@@ -19,6 +16,7 @@ from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import CommitOffsetsInTransaction, OffsetToCommit
 from chronik.core.machines.transactions.commands import ProducerIdentity
 from chronik.core.types import TopicPartition
+from chronik.wire.unions.txn_offset_commit import AnyTxnOffsetCommitRequest, AnyTxnOffsetCommitTopic
 from tests.unit.api.fake_context import ask, groups_of
 from tests.unit.api.grouped_context import grouped_context, refusing_desk
 from tests.unit.core.machines.groups.host import Host, fetch
@@ -47,7 +45,7 @@ def desk(code: Code = Code.NONE) -> tuple[RequestContext, Host, FakeVerification
     return replace(context, verification=verification), host, verification
 
 
-def request(*offsets: tuple[str, int, int], **fields: Any) -> TxnOffsetCommitRequest:
+def request(*offsets: tuple[str, int, int], **fields: Any) -> AnyTxnOffsetCommitRequest:
     partition: Any = TxnOffsetCommitRequestPartition
     topics: dict[str, list[Any]] = {}
     for topic, number, offset in offsets or (("orders", 0, 9),):
@@ -56,8 +54,7 @@ def request(*offsets: tuple[str, int, int], **fields: Any) -> TxnOffsetCommitReq
                 partition_index=number, committed_offset=offset, committed_leader_epoch=3, committed_metadata="note"
             )
         )
-    named: Any = TxnOffsetCommitRequestTopic
-    return TxnOffsetCommitRequest(
+    return AnyTxnOffsetCommitRequest(
         **{
             "transactional_id": "tx",
             "group_id": GROUP,
@@ -68,7 +65,7 @@ def request(*offsets: tuple[str, int, int], **fields: Any) -> TxnOffsetCommitReq
             "group_instance_id": None,
             **fields,
         },
-        topics=tuple(named(name=name, partitions=tuple(own)) for name, own in topics.items()),
+        topics=tuple(AnyTxnOffsetCommitTopic(name=name, partitions=tuple(own)) for name, own in topics.items()),
     )
 
 
@@ -166,3 +163,31 @@ def test_a_node_without_transactions_refuses_for_good() -> None:
     context, _ = grouped_context({"orders": 1})
     refused = codes(ask(txn_offset_commit, request(), context, 5))
     assert refused == [("orders", 0, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)]
+
+
+def test_version_6_names_topics_by_id_and_is_answered_so() -> None:
+    context, host, _ = desk()
+    known, gone = uuid.UUID(bytes=context.metadata.image.topics["orders"].id), uuid.UUID(int=99)
+    asked = request(("a", 1, 9), ("b", 0, 4), ("c", 0, 4), ("d", 2, 1), generation_id=-1)
+    ids = (known, gone, None, known)
+    topics = tuple(replace(topic, name="", topic_id=one) for topic, one in zip(asked.topics, ids, strict=True))
+
+    response = ask(txn_offset_commit, replace(asked, topics=topics), context, 6)
+
+    assert [(topic.name, topic.topic_id, topic.partitions[0].error_code) for topic in response.topics] == [
+        ("", known, Code.NONE),
+        ("", gone, Code.UNKNOWN_TOPIC_ID),
+        ("", None, Code.UNKNOWN_TOPIC_ID),
+        ("", known, Code.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    host.mark(7)
+    assert [one.offset for one in host.ask(fetch(("orders", 1))).offsets] == [9]
+
+
+@pytest.mark.parametrize(("version", "code"), [(5, Code.ILLEGAL_GENERATION), (6, Code.GROUP_ID_NOT_FOUND)])
+def test_a_group_that_is_not_there_is_said_in_words_that_the_version_knows(version: int, code: Code) -> None:
+    context, _, _ = desk()
+    asked = request(generation_id=3)
+    topic_id = uuid.UUID(bytes=context.metadata.image.topics["orders"].id)
+    topics = tuple(replace(topic, topic_id=topic_id) for topic in asked.topics)
+    assert codes(ask(txn_offset_commit, replace(asked, topics=topics), context, version)) == [("orders", 0, code)]

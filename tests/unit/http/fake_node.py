@@ -14,6 +14,7 @@ from chronik.core.log.producers import Producers, ProducerState
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.machine import GroupsMachine
 from chronik.core.machines.metadata.image import MetadataImage
+from chronik.core.quotas.client_quotas import ClientQuotas
 from chronik.core.replica.replica import Replica
 from chronik.node.cluster.identity import Identity
 from chronik.node.node import Node
@@ -93,7 +94,7 @@ class FakeNode:
         self.metrics = Metrics()
         self.connections = SimpleNamespace(
             open={},
-            quotas=SimpleNamespace(open_max=100, nodes_open=2, refused_total=4),
+            quotas=SimpleNamespace(open_max=100, nodes_open=2, refused_total=4, delayed_total=5),
             memory=SimpleNamespace(used_bytes=5, limit_bytes=6, waiting=7, given_up_total=8),
             accepted_total=0,
             malformed_total=0,
@@ -112,6 +113,7 @@ class FakeNode:
         self.cluster = SimpleNamespace(
             metadata=SimpleNamespace(is_controller=False, controller_id=None), quorum=SimpleNamespace(epoch=0)
         )
+        self.quotas = ClientQuotas(self.image.quotas, self.config.quotas)
         self.clock = FakeClock()
         self.trace = Recorder(7, self.clock, ring_events=100)
         self.is_ready = True

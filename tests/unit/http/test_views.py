@@ -124,9 +124,9 @@ def test_counts_carry_the_names_of_requests_and_codes() -> None:
 
     reading = views.reading(node.as_node)
 
-    assert reading.requests["produce",] == 3
-    assert reading.requests["fetch",] == 0
-    assert reading.refusals == {("fetch", "OFFSET_OUT_OF_RANGE"): 2}
+    assert reading.requests.begun["produce",] == 3
+    assert reading.requests.begun["fetch",] == 0
+    assert reading.requests.refusals == {("fetch", "OFFSET_OUT_OF_RANGE"): 2}
 
 
 def test_the_rest_of_the_reading_comes_from_where_it_is_kept() -> None:
@@ -143,18 +143,26 @@ def test_the_rest_of_the_reading_comes_from_where_it_is_kept() -> None:
 
     reading = views.reading(node.as_node)
 
-    assert (reading.appended_batches, reading.appended_bytes, reading.fetched_bytes) == (4, 400, 300)
-    assert (reading.duplicate_batches, reading.faults) == (2, 1)
-    assert (reading.connections_open, reading.connections_max) == (2, 100)
-    assert (reading.connections_accepted, reading.connections_malformed) == (9, 3)
-    assert (reading.connections_of_nodes, reading.connections_refused) == (2, 4)
-    assert (reading.connections_idle, reading.connections_given_up) == (9, 18)
-    assert (reading.request_bytes, reading.request_bytes_max, reading.connections_waiting_for_memory) == (5, 6, 7)
+    assert (reading.traffic.appended_batches, reading.traffic.appended_bytes, reading.traffic.fetched_bytes) == (
+        4,
+        400,
+        300,
+    )
+    assert (reading.traffic.duplicate_batches, reading.requests.faults) == (2, 1)
+    assert (reading.connections.open, reading.connections.max) == (2, 100)
+    assert (reading.connections.accepted, reading.connections.malformed) == (9, 3)
+    assert (reading.connections.of_nodes, reading.connections.refused) == (2, 4)
+    assert (reading.connections.idle, reading.connections.given_up) == (9, 18)
+    assert (
+        reading.connections.request_bytes,
+        reading.connections.request_bytes_max,
+        reading.connections.waiting_for_memory,
+    ) == (5, 6, 7)
     assert reading.commits == (6, 0.5)
     assert reading.producer_ids == 5
-    assert (reading.waiting_producers, reading.waiting_fetches) == (11, 12)
+    assert (reading.waiting.producers, reading.waiting.fetches) == (11, 12)
     assert reading.fetch_sessions == 1
-    assert (reading.disk_size_bytes, reading.disk_free_bytes) == (1000, 400)
+    assert (reading.disk.size_bytes, reading.disk.free_bytes) == (1000, 400)
     assert reading.is_ready
 
 
@@ -174,10 +182,10 @@ def test_a_node_knows_its_place_in_the_cluster() -> None:
 
     reading = views.reading(node.as_node)
 
-    assert (reading.partitions, reading.partitions_leaderless) == (4, 1)
-    assert (reading.partitions_led, reading.partitions_followed, reading.partitions_under_replicated) == (2, 2, 1)
-    assert (reading.live_nodes, reading.is_controller, reading.quorum_epoch) == (2, True, 3)
-    assert reading.metadata_offset == node.image.version > 0
+    assert (reading.partitions.total, reading.partitions.leaderless) == (4, 1)
+    assert (reading.partitions.led, reading.partitions.followed, reading.partitions.under_replicated) == (2, 2, 1)
+    assert (reading.cluster.live_nodes, reading.cluster.is_controller, reading.cluster.quorum_epoch) == (2, True, 3)
+    assert reading.cluster.metadata_offset == node.image.version > 0
 
 
 def test_groups_are_counted_by_type_and_state_and_states_without_groups_are_zero() -> None:
@@ -210,8 +218,12 @@ def test_a_follower_is_read_with_its_lag_in_records_and_seconds() -> None:
     assert [tuple(each)[1:4] for each in reading.followers] == [(0, 2, 5), (1, 2, 0), (2, 2, 7)]
     assert [each.lag_seconds for each in reading.followers][:2] == [2.5, 0.0]
     assert math.isnan(reading.followers[2].lag_seconds)
-    assert (reading.partitions_lagging, reading.gap_records_max, reading.lag_records_max) == (2, 15, 7)
-    assert reading.lag_seconds_max == 2.5
+    assert (reading.partitions.lagging, reading.partitions.gap_records_max, reading.partitions.lag_records_max) == (
+        2,
+        15,
+        7,
+    )
+    assert reading.partitions.lag_seconds_max == 2.5
 
 
 def test_reading_10_000_partitions_holds_up_the_event_loop_for_a_short_time_only() -> None:

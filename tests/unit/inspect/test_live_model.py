@@ -150,7 +150,7 @@ def test_the_rate_is_the_mean_of_the_newest_samples() -> None:
         view = history.take(snapshot(float(at_s), state(1, [led(watermark=end)])))
 
     assert view.rows[0].in_per_s == 300.0
-    assert view.rows[0].produced == (1000.0, 300.0, 300.0, 300.0)
+    assert view.rows[0].trend.produced == (1000.0, 300.0, 300.0, 300.0)
 
 
 def test_a_new_leader_that_knows_less_did_not_produce_backwards() -> None:
@@ -169,8 +169,8 @@ def test_while_nobody_leads_nothing_is_added_to_the_history() -> None:
     silent = history.take(snapshot(1.0, state(2, copies=[copy(next_offset=90)])))
     back = history.take(snapshot(4.0, state(2, [led(leader=2, watermark=140)])))
 
-    assert silent.rows[0].produced == ()
-    assert back.rows[0].produced == (10.0,)
+    assert silent.rows[0].trend.produced == ()
+    assert back.rows[0].trend.produced == (10.0,)
 
 
 def test_what_consumers_take_is_what_their_groups_commit() -> None:
@@ -319,7 +319,9 @@ def test_histories_do_not_grow_for_ever() -> None:
     for at_s in range(HISTORY_SAMPLES + 20):
         view = history.take(snapshot(float(at_s), state(1, [led()], groups=[group("a", [("orders", 0, 1)])])))
 
-    assert len(view.rows[0].produced) == len(view.rows[0].gaps) == len(view.groups[0].lags) == HISTORY_SAMPLES
+    assert (
+        len(view.rows[0].trend.produced) == len(view.rows[0].trend.gaps) == len(view.groups[0].lags) == HISTORY_SAMPLES
+    )
 
 
 def names(rows: object) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
 
 from chronik.api import fetch
-from chronik.api.context import Caller, RequestContext
+from chronik.api.context import Caller, FetchContext, RequestContext
 from chronik.core.config.node import NodeConfig
 from chronik.core.fetch_sessions import FetchSessions
 from chronik.core.machines.metadata.image import MetadataImage
@@ -157,15 +157,17 @@ class CopyNode:
         self.context = RequestContext(
             node_id=node_id,
             cluster_id="a-test-cluster",
-            fetch_config=config.fetch,
+            fetching=FetchContext(
+                config.fetch,
+                FetchSessions(100),
+                leader_throttle(node_id, lambda: self.image.node_config.replication),
+            ),
             clock=self.clock,
             chance=FakeChance(),
             metadata=cast(Any, self),
             groups=cast(Any, None),
             replicas=self.replicas,
             waiting=self.waiting,
-            sessions=FetchSessions(100),
-            leader_throttle=leader_throttle(node_id, lambda: self.image.node_config.replication),
             start=lambda work: self.tasks.append(loop.create_task(work)),
             metrics=self.metrics,
             observation=self.trace,

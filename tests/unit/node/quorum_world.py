@@ -121,11 +121,12 @@ class Member:
         self.graveyard.append((self.quorum, self.metadata, self.dispatch, self.connections, self.peers))
 
     async def _listen(self, network: SimNetwork, config: NodeConfig) -> None:
+        plain = fake_context()
         context = replace(
-            fake_context(),
+            plain,
             node_id=self.node_id,
             cluster_id=self.cluster_id,
-            fetch_config=config.fetch,
+            fetching=replace(plain.fetching, config=config.fetch),
             quorum=self.quorum,
             waiting=self.waiting,
             replicas=self.replicas,

@@ -198,7 +198,7 @@ async def test_while_its_records_are_held_back_a_follower_is_told_the_watermark(
 async def test_a_session_that_ends_takes_its_timer_with_it(copies: Copies) -> None:
     await with_a_new_copy(copies, LEADER, rate=1)
     await pass_time(50)
-    session: Any = copies[LEADS].context.sessions.followers[NEW]
+    session: Any = copies[LEADS].context.fetching.sessions.followers[NEW]
     assert session._throttle_timer is not None
 
     session.close()

@@ -86,9 +86,13 @@ def test_a_time_stands_above_times_and_those_above_offsets() -> None:
         ({"assign": '{"a": ["0"]}'}, "must look like"),
         ({"subscribe": "a", "kafka.bootstrap.servers": "host"}, "no host:port"),
         ({"subscribe": "a", "kafka.isolation.level": "some"}, "read_committed"),
-        ({"subscribe": "a", "kafka.ssl.keystore.location": "x"}, "no option 'kafka.ssl.keystore.location'"),
-        ({"subscribe": "a", "kafka.ssl.truststore.location": "x.jks"}, "PEM"),
-        ({"subscribe": "a", "kafka.security.protocol": "SASL_SSL"}, "only PLAIN"),
+        ({"subscribe": "a", "kafka.ssl.keystor.location": "x"}, "is ssl.keystore.location meant"),
+        (
+            {"subscribe": "a", "kafka.security.protocol": "SSL", "kafka.ssl.truststore.type": "JKS"}
+            | {"kafka.ssl.truststore.location": "x.jks"},
+            "kafka.ssl.truststore.type is JKS, and only PEM can be read",
+        ),
+        ({"subscribe": "a", "kafka.security.protocol": "SASL_SSL"}, "kafka.sasl.mechanism is GSSAPI"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_name_of_the_option(said: dict[str, str], words: str) -> None:
@@ -134,9 +138,9 @@ def test_name_and_password_come_by_themselves_or_in_the_words_of_java() -> None:
     in_java = read_options({**sasl, "kafka.sasl.jaas.config": jaas}, is_streaming=False)
 
     assert plain.client == in_java.client
-    assert (plain.client.username, plain.client.password) == ("ann", "s3cret")
+    assert (plain.client.security.username, plain.client.security.password) == ("ann", "s3cret")
     assert "s3cret" not in repr(plain)
-    with pytest.raises(BadOption, match="SASL needs"):
+    with pytest.raises(BadOption, match="PLAIN needs a name and a password"):
         read_options(sasl, is_streaming=False)
 
 

@@ -7,7 +7,7 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 
-from chronik.pipeline.report.charts import Chart, Mark, Series, bands, clock, curves, shares
+from chronik.pipeline.report.charts import Chart, ChartSeries, Mark, bands, clock, curves, shares
 from chronik.pipeline.report.page import page
 from chronik.pipeline.report.svg import round_up, short
 from chronik.pipeline.report.tables import table
@@ -93,7 +93,7 @@ def test_without_a_trace_there_are_no_plots_and_the_audit_is_told() -> None:
 
 
 def test_a_plot_holds_its_values_for_the_pointer() -> None:
-    series = Series(
+    series = ChartSeries(
         "next offset", "next", [(FROM_US, 1.0), (FROM_US + SECOND_US, None), (FROM_US + 2 * SECOND_US, 9.0)]
     )
     drawn = curves(Chart("t", [series], FROM_US, FROM_US + 2 * SECOND_US, "records", [Mark(FROM_US, FROM_US, "m")]))
@@ -106,7 +106,7 @@ def test_a_plot_holds_its_values_for_the_pointer() -> None:
 
 
 def test_a_scale_of_powers_of_ten_holds_what_it_shows() -> None:
-    series = Series("p99", "mark", [(FROM_US, 0.3), (FROM_US + SECOND_US, 250.0)])
+    series = ChartSeries("p99", "mark", [(FROM_US, 0.3), (FROM_US + SECOND_US, 250.0)])
 
     drawn = curves(Chart("t", [series], FROM_US, FROM_US + SECOND_US, "ms", is_log=True))
 
@@ -115,8 +115,8 @@ def test_a_scale_of_powers_of_ten_holds_what_it_shows() -> None:
 
 
 def test_an_empty_plot_and_one_of_a_single_point_are_drawn() -> None:
-    empty = curves(Chart("t", [Series("a", "mark", [])], FROM_US, FROM_US))
-    single = curves(Chart("t", [Series("a", "mark", [(FROM_US, 5.0)])], FROM_US, FROM_US))
+    empty = curves(Chart("t", [ChartSeries("a", "mark", [])], FROM_US, FROM_US))
+    single = curves(Chart("t", [ChartSeries("a", "mark", [(FROM_US, 5.0)])], FROM_US, FROM_US))
 
     assert "nothing known" in empty
     assert "<circle" in single

@@ -31,7 +31,7 @@ def test_without_a_ledger_nothing_is_called_acknowledged(expected_by: str | None
     for verdict in verdicts:
         words = [each.words for each in verdict.said]
         assert not any("acknowledged" in each for each in words)
-        assert "Audit: without a ledger it is not known what was acknowledged to producers" in words
+        assert "Audit: without a ledger it is not known what producers were answered" in words
 
 
 def test_what_is_lost_comes_before_everything() -> None:

@@ -39,7 +39,7 @@ def _carried_out(seed: int) -> set[str]:
 
     assert outcome.broken is None, outcome.story
     assert any("world      is whole again" in line for line in outcome.story)
-    [ruler] = [client for client in world.clients if isinstance(client, Administrator)]
+    [ruler] = [client for client in world.population.clients if isinstance(client, Administrator)]
     return set(ruler.counts)
 
 

@@ -17,7 +17,7 @@ def test_no_two_have_one_partition_and_the_group_comes_to_rest(seed: int, node_c
 
     outcome = run_world(world)
 
-    members = [client for client in world.clients if isinstance(client, ConsumerMember)]
+    members = [client for client in world.population.clients if isinstance(client, ConsumerMember)]
     assert outcome.broken is None, outcome.story
     assert len(members) > 1
     assert all(member.is_done for member in members)
@@ -47,6 +47,6 @@ def test_a_share_of_the_worlds_has_such_a_group() -> None:
         world.populate()
         world.loop.close()
 
-    counts = [sum(isinstance(client, ConsumerMember) for client in world.clients) for world in worlds]
+    counts = [sum(isinstance(client, ConsumerMember) for client in world.population.clients) for world in worlds]
     assert 0 in counts
     assert max(counts) > 1

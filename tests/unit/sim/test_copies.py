@@ -6,7 +6,7 @@ import pytest
 
 from chronik.core.records.batch import BatchHeader, read_header
 from chronik.core.records.payload import KeyValue, build
-from chronik.sim.copies import Copies, Sight
+from chronik.sim.copies import Copies, CopySight
 from chronik.sim.story import Violation, WorldStory
 
 KEY = (bytes(16), 0)
@@ -24,9 +24,9 @@ def sight(
     durable_end_offset: int | None = None,
     epoch: int = 1,
     counted: tuple[int, ...] | None = None,
-) -> Sight:
+) -> CopySight:
     """A follower's copy, or a leader's where it is said who counts."""
-    return Sight(
+    return CopySight(
         0,
         watermark,
         end if durable_end_offset is None else durable_end_offset,
@@ -113,7 +113,7 @@ def test_the_next_process_may_know_less(copies: Copies) -> None:
 
 
 @pytest.mark.parametrize("follower", [sight(2), sight(5, durable_end_offset=2)])
-def test_a_watermark_beyond_what_an_in_sync_replica_has_safely_is_found(copies: Copies, follower: Sight) -> None:
+def test_a_watermark_beyond_what_an_in_sync_replica_has_safely_is_found(copies: Copies, follower: CopySight) -> None:
     copies.saw(2, "t-0", KEY, follower)
 
     with pytest.raises(Violation, match=r"watermark of t-0 is 3, and node2, .* has it safely to 2 only"):

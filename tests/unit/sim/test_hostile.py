@@ -26,7 +26,7 @@ class HostileWorld(World):
             self.client(HostileClient, "hostile-client", topics=[*self.topics], kinds=kinds, **traits)
         ]
         if self.node_count > 1:
-            made.append(self.client(HostilePeer, "hostile-peer", node_ids=self.voter_ids, **traits))
+            made.append(self.client(HostilePeer, "hostile-peer", node_ids=self.traits.voter_ids, **traits))
         return made
 
 

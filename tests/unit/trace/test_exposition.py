@@ -13,20 +13,73 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from chronik.trace.exposition import FAMILIES, OFFLINE, PARTITION_FAMILIES, SUMMARY, render
-from chronik.trace.reading import FollowerReading, NodeReading, PartitionReading, Timed
+from chronik.trace.reading import (
+    ClusterReading,
+    ConnectionReading,
+    DiskReading,
+    FollowerReading,
+    NodeReading,
+    PartitionReading,
+    PartitionTotals,
+    QuotaReading,
+    RequestReading,
+    Timed,
+    TrafficReading,
+    WaitingReading,
+)
 
 NOTHING = NodeReading(
-    builds={("1.2.3",): 1}, nodes={("7", "cluster"): 1}, is_ready=True, requests={("produce",): 0}, refusals={},
-    faults=0, appended_batches=0, appended_bytes=0, duplicate_batches=0, fetched_bytes=0, connections_open=0,
-    throttled_bytes={("leader",): 0, ("follower",): 0}, throttled_waits={("leader",): 0, ("follower",): 0},
-    connections_max=0, connections_accepted=0, connections_malformed=0, connections_of_nodes=0,
-    connections_refused=0, connections_idle=0, connections_given_up=0, request_bytes=0, request_bytes_max=0,
-    connections_waiting_for_memory=0, commits=Timed(0, 0.0), waiting_producers=0,
-    waiting_fetches=0, fetch_sessions=0, groups={}, producer_ids=0, topics=0, partitions=0, partitions_leaderless=0,
-    partitions_led=0, partitions_followed=0, partitions_under_replicated=0, partitions_lagging=0,
-    gap_records_max=0, lag_records_max=0, lag_seconds_max=0.0, trace_events=0, live_nodes=0, is_controller=False,
-    quorum_epoch=0, metadata_offset=0, disk_size_bytes=0, disk_free_bytes=0, served=[], followers=[], offline=[],
-)  # fmt: skip
+    builds={("1.2.3",): 1},
+    nodes={("7", "cluster"): 1},
+    is_ready=True,
+    requests=RequestReading(begun={("produce",): 0}, refusals={}, faults=0),
+    traffic=TrafficReading(
+        appended_batches=0,
+        appended_bytes=0,
+        duplicate_batches=0,
+        fetched_bytes=0,
+        throttled_bytes={("leader",): 0, ("follower",): 0},
+        throttled_waits={("leader",): 0, ("follower",): 0},
+    ),
+    connections=ConnectionReading(
+        open=0,
+        max=0,
+        accepted=0,
+        malformed=0,
+        of_nodes=0,
+        refused=0,
+        delayed=0,
+        idle=0,
+        given_up=0,
+        waiting_for_memory=0,
+        request_bytes=0,
+        request_bytes_max=0,
+    ),
+    quotas=QuotaReading({("producer_byte_rate",): 3}, {("producer_byte_rate",): 1.5}, clients=0),
+    commits=Timed(0, 0.0),
+    waiting=WaitingReading(producers=0, fetches=0),
+    fetch_sessions=0,
+    groups={},
+    producer_ids=0,
+    partitions=PartitionTotals(
+        topics=0,
+        total=0,
+        leaderless=0,
+        led=0,
+        followed=0,
+        under_replicated=0,
+        lagging=0,
+        gap_records_max=0,
+        lag_records_max=0,
+        lag_seconds_max=0.0,
+    ),
+    trace_events=0,
+    cluster=ClusterReading(live_nodes=0, is_controller=False, quorum_epoch=0, metadata_offset=0),
+    disk=DiskReading(size_bytes=0, free_bytes=0),
+    served=[],
+    followers=[],
+    offline=[],
+)
 
 
 def reading(**changes: Any) -> NodeReading:
@@ -59,8 +112,9 @@ def test_names_say_their_unit_last_and_counters_end_in_total() -> None:
 def test_a_metric_shows_the_field_it_names() -> None:
     text = render(
         reading(
-            requests={("produce",): 5, ("fetch",): 6},
-            refusals={("produce", "NOT_LEADER_OR_FOLLOWER"): 198},
+            requests=RequestReading(
+                {("produce",): 5, ("fetch",): 6}, {("produce", "NOT_LEADER_OR_FOLLOWER"): 198}, faults=0
+            ),
             commits=Timed(3, 0.25),
             groups={("classic", "Stable"): 2},
             offline=[("orders", 1)],

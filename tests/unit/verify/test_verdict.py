@@ -276,7 +276,7 @@ def test_what_may_be_lost_or_late_has_no_cause_whatever_stalled(
 
     assert (judged.outcome, judged.cause) == (VerifyOutcome.PARTIAL, "not known")
     assert "600 messages lost or not visible yet: 600 in partition 2" in judged.evidence
-    assert any("nobody said how far the leader's log goes" in line for line in judged.evidence)
+    assert any("no node said how far the leader's log goes" in line for line in judged.evidence)
     assert not any("the leader has them" in line for line in judged.evidence)
 
 

@@ -16,3 +16,7 @@ def test_the_types_are_kios_and_ours_where_kio_has_none() -> None:
         kafka_4_4.DeleteGroupsRequest,
         kafka_4_4.DeleteGroupsResponse,
     )
+    assert (request_type(28, 6), response_type(28, 6)) == (
+        kafka_4_4.TxnOffsetCommitRequest,
+        kafka_4_4.TxnOffsetCommitResponse,
+    )

@@ -28,6 +28,13 @@ class ConnectionsConfig(Section):
     max_connections_per_ip_overrides: str = setting(
         STRING, "", "ADDRESS:NUMBER,... that stand before max.connections.per.ip.", are_overrides(), dynamic=True
     )
+    max_connection_creation_rate: int = setting(
+        INT,
+        INT_MAX,
+        "Connections of clients that may be opened in a second; more than that wait before they are served.",
+        at_least(0),
+        dynamic=True,
+    )
     chronik_unfinished_request_timeout_ms: int = setting(
         LONG, 30_000, "A connection is closed when a request has begun and less than 1 kB of it came in this time.",
         at_least(1),

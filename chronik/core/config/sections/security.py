@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chronik.core.access.acls import parse_super_users
+from chronik.core.access.node_principals import NodePrincipalRules, parse_node_principals
 from chronik.core.access.principal import KafkaPrincipal
 from chronik.core.access.ssl_principal import mapper_of
 from chronik.core.config.definitions import BOOLEAN, LIST, STRING, BadConfig, Section, one_of, setting, some_of
@@ -53,7 +54,12 @@ class SecurityConfig(Section):
     super_users: str = setting(
         STRING, "", "Principals that may do everything, separated by semicolons; the nodes must be among them."
     )
-
+    chronik_node_principals: str = setting(
+        STRING,
+        "",
+        "Which principal may be which node: ID=TYPE:NAME, separated by semicolons, or * for every super user; if empty,"
+        " the one that first registered with the id.",
+    )
     authorizer_class_name: str = setting(
         STRING,
         "",
@@ -67,6 +73,10 @@ class SecurityConfig(Section):
     @property
     def super_principals(self) -> frozenset[KafkaPrincipal]:
         return parse_super_users(self.super_users)
+
+    @property
+    def node_principals(self) -> NodePrincipalRules:
+        return parse_node_principals(self.chronik_node_principals)
 
     @property
     def identifies_clients(self) -> bool:
@@ -92,6 +102,10 @@ class SecurityConfig(Section):
             _ = self.super_principals
         except ValueError as problem:
             raise BadConfig("super.users", f"super.users: {problem}") from problem
+        try:
+            _ = self.node_principals
+        except ValueError as problem:
+            raise BadConfig("chronik.node.principals", f"chronik.node.principals: {problem}") from problem
 
     def check_ssl(self, *, is_alone: bool) -> None:
         """What a node with an SSL listener must have. Raises BadConfig."""

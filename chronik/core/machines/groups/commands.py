@@ -155,6 +155,7 @@ class CommitOffsetsInTransaction(GroupCommand[OffsetsCommitted]):
     generation: int  # or member epoch; -1 from such clients
     offsets: tuple[OffsetToCommit, ...]
     producer_id: int
+    knows_epochs: bool = False  # TxnOffsetCommit v6 and later: the client knows the errors of KIP-848
 
 
 @dataclass(frozen=True, slots=True)

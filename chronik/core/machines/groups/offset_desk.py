@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from chronik.core.errors import Code, Refused
@@ -54,21 +54,17 @@ def commit(
 ) -> Decision[GroupFact]:
     group = groups.get(command.group_id)
     _check_commit(command, group)
-    facts: list[GroupFact] = []
-    codes: list[Code] = []
-    for offset in command.offsets:
-        metadata = offset.metadata or ""
-        if len(metadata.encode()) > config.offset_metadata_max_bytes:
-            codes.append(Code.OFFSET_METADATA_TOO_LARGE)
-            continue
-        committed = _committed(offset, metadata, command.retention_ms, stamp_ms(now_ms, wall_ms))
-        facts.append(OffsetSet(command.group_id, offset.topic, offset.partition, committed))
-        codes.append(Code.NONE)
+    taken, codes = _within_limit(command.offsets, config)
+    at_ms = stamp_ms(now_ms, wall_ms)
+    facts: list[GroupFact] = [
+        OffsetSet(command.group_id, each.topic, each.partition, _committed(each, command.retention_ms, at_ms))
+        for each in taken
+    ]
     if isinstance(group, ClassicGroup) and command.member_id in group.members:
         # A member that commits is alive.
         session_ms = group.members[command.member_id].session_timeout_ms
         facts.append(TimerSet(TimerKey(TimerKind.SESSION, command.group_id, command.member_id), now_ms + session_ms))
-    return Decision(facts, [Reply(ticket, OffsetsCommitted(tuple(codes)))])
+    return Decision(facts, [Reply(ticket, OffsetsCommitted(codes))])
 
 
 def _check_commit(command: CommitOffsets, group: Group | None) -> None:
@@ -98,18 +94,15 @@ def commit_in_transaction(
     """As `commit`, but what it says counts when the transaction commits; and it does not show that a member is alive,
     since it comes from a producer."""
     _check_commit_in_transaction(command, groups.get(command.group_id))
-    facts: list[GroupFact] = []
-    codes: list[Code] = []
-    for offset in command.offsets:
-        metadata = offset.metadata or ""
-        if len(metadata.encode()) > config.offset_metadata_max_bytes:
-            codes.append(Code.OFFSET_METADATA_TOO_LARGE)
-            continue
-        committed = _committed(offset, metadata, NO_EXPIRY, stamp_ms(now_ms, wall_ms))
-        about = command.group_id, offset.topic, offset.partition
-        facts.append(PendingOffsetSet(command.producer_id, *about, committed))
-        codes.append(Code.NONE)
-    return Decision(facts, [Reply(ticket, OffsetsCommitted(tuple(codes)))])
+    taken, codes = _within_limit(command.offsets, config)
+    at_ms = stamp_ms(now_ms, wall_ms)
+    facts: list[GroupFact] = [
+        PendingOffsetSet(
+            command.producer_id, command.group_id, each.topic, each.partition, _committed(each, NO_EXPIRY, at_ms)
+        )
+        for each in taken
+    ]
+    return Decision(facts, [Reply(ticket, OffsetsCommitted(codes))])
 
 
 def _check_commit_in_transaction(command: CommitOffsetsInTransaction, group: Group | None) -> None:
@@ -119,7 +112,7 @@ def _check_commit_in_transaction(command: CommitOffsetsInTransaction, group: Gro
     match group:
         case None:
             if command.generation >= 0:
-                raise Refused(Code.ILLEGAL_GENERATION)
+                raise Refused(Code.GROUP_ID_NOT_FOUND if command.knows_epochs else Code.ILLEGAL_GENERATION)
         case ClassicGroup():
             if not is_silent:
                 group.check_commit_in_transaction(command.member_id, command.instance_id, command.generation)
@@ -129,14 +122,25 @@ def _check_commit_in_transaction(command: CommitOffsetsInTransaction, group: Gro
             try:
                 group.check_epoch(command.member_id, command.generation)
             except Refused as refused:
-                if refused.code is not Code.STALE_MEMBER_EPOCH:
+                if refused.code is not Code.STALE_MEMBER_EPOCH or command.knows_epochs:
                     raise
-                # Producers do not know it, but what they do about this one is right.
+                # Older producers do not know it, but what they do about this one is right.
                 raise Refused(Code.ILLEGAL_GENERATION, refused.message) from refused
 
 
-def _committed(offset: OffsetToCommit, metadata: str, retention_ms: int, commit_ms: int) -> CommittedOffset:
+def _within_limit(
+    offsets: Sequence[OffsetToCommit], config: GroupConfig
+) -> tuple[list[OffsetToCommit], tuple[Code, ...]]:
+    """Those whose metadata is not too long, and a code for each of all."""
+    limit = config.offset_metadata_max_bytes
+    fits = [len((offset.metadata or "").encode()) <= limit for offset in offsets]
+    taken = [offset for offset, is_taken in zip(offsets, fits, strict=True) if is_taken]
+    return taken, tuple(Code.NONE if is_taken else Code.OFFSET_METADATA_TOO_LARGE for is_taken in fits)
+
+
+def _committed(offset: OffsetToCommit, retention_ms: int, commit_ms: int) -> CommittedOffset:
     expire_ms = NO_EXPIRY if retention_ms < 0 else commit_ms + retention_ms
+    metadata = offset.metadata or ""
     return CommittedOffset(offset.offset, offset.leader_epoch, metadata, commit_ms, expire_ms, offset.topic_id)
 
 

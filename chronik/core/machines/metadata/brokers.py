@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from chronik.core.access.principal import ANONYMOUS
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import RegisterBroker
 from chronik.core.machines.metadata.configs import gaps_due, one_minimum
@@ -48,6 +49,8 @@ def register_broker(
     """The records of a registration, and the broker epoch. Raises Refused while another incarnation is alive."""
     existing = image.brokers.get(command.broker_id)
     is_amended = existing is not None and existing.incarnation_id == command.incarnation_id
+    if existing is not None:
+        _check_principal(image, existing, command)
     is_successor = existing is not None and _is_in_its_place(existing, command)
     if existing is not None and not (is_amended or is_successor) and sessions.is_heard_of(existing, now_ms, config):
         message = f"Another broker is registered with the id {command.broker_id}, and alive."
@@ -63,7 +66,8 @@ def register_broker(
         epoch, is_fenced, is_shutting_down = existing.epoch, existing.is_fenced, existing.is_shutting_down
         seen = replace(sessions.of(existing) or seen, broker_epoch=epoch, seen_ms=now_ms)
     facts: list[MetadataFact] = [*first_features(image)]
-    facts.append(_registered(command, epoch, is_fenced, is_shutting_down))
+    bound = "" if existing is None else existing.principal
+    facts.append(_registered(command, epoch, is_fenced, is_shutting_down, bound))
     is_active = not (is_fenced or is_shutting_down)
     if command.has_lost_its_log and not is_amended:
         facts += left_by(image, command.broker_id, is_lost=True, is_wiped=True)
@@ -77,6 +81,16 @@ def register_broker(
         facts += one_minimum(image)
     facts += gaps_due(image)
     return [*facts, seen], epoch
+
+
+def _check_principal(image: MetadataImage, existing: Broker, command: RegisterBroker) -> None:
+    """Raises Refused: this id is another's."""
+    rules = image.node_config.security.node_principals
+    if not rules.may_be(existing.id, command.principal, existing.principal):
+        raise Refused(
+            Code.CLUSTER_AUTHORIZATION_FAILED,
+            f"{command.principal} may not be node {existing.id}, which is that of {existing.principal}",
+        )
 
 
 def _is_in_its_place(existing: Broker, command: RegisterBroker) -> bool:
@@ -93,7 +107,9 @@ def _nodes_end_point(command: RegisterBroker) -> tuple[str, int]:
     return command.internal_host or command.host, command.internal_port or command.port
 
 
-def _registered(command: RegisterBroker, epoch: int, is_fenced: bool, is_shutting_down: bool) -> RegisterBrokerRecord:
+def _registered(
+    command: RegisterBroker, epoch: int, is_fenced: bool, is_shutting_down: bool, bound: str
+) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=command.broker_id,
         incarnation_id=command.incarnation_id,
@@ -106,6 +122,7 @@ def _registered(command: RegisterBroker, epoch: int, is_fenced: bool, is_shuttin
         rack=command.rack,
         fenced=is_fenced,
         in_controlled_shutdown=is_shutting_down,
+        principal=bound if command.principal == ANONYMOUS else str(command.principal),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
 from chronik.core.errors import Code
 from chronik.core.machines.machine import AnswerT_co, Command
 from chronik.core.machines.metadata.records import BrokerEndpoint
@@ -61,6 +62,7 @@ class RegisterBroker(MetadataCommand[int]):
     with an empty disk, so what it once had does not count. `has_lost_its_tail`: it has its disk, and may lack the
     last of what it acknowledged, which was not synced. Clients are given `host` and `port`, or those of the listener
     they came by in `end_points`; other nodes reach it at its internal address, which is the same where none is given.
+    `principal` is that of the connection by which it registers, and never what a request says.
     """
 
     broker_id: int
@@ -75,6 +77,7 @@ class RegisterBroker(MetadataCommand[int]):
     internal_port: int = 0
     has_lost_its_tail: bool = False
     end_points: tuple[BrokerEndpoint, ...] = ()
+    principal: KafkaPrincipal = ANONYMOUS
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from chronik.core.machines.metadata.records import (
     AccessRecord,
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
@@ -35,6 +36,8 @@ from chronik.core.machines.metadata.records import (
     UnregisterBrokerRecord,
     end_points,
 )
+from chronik.core.quotas.entities import entity_of
+from chronik.core.quotas.limits import QuotaLimits
 
 __all__ = ["ALL_BROKERS", "Broker", "MetadataImage", "Partition", "Topic"]
 
@@ -58,6 +61,7 @@ class Broker:
     internal_host: str = ""  # where other nodes reach it
     internal_port: int = 0
     end_points: tuple[BrokerEndpoint, ...] = ()  # where clients reach it, by listener; the first is `host` and `port`
+    principal: str = ""  # as what it registered; '' where connections between nodes do not say
 
     def reached_by(self, listener: str) -> tuple[str, int] | None:
         """Where a client that came by this listener reaches it; None: it has none of that name. With one for all, its
@@ -103,6 +107,7 @@ class MetadataImage:
         self.next_producer_id = 0
         self.holdings = Holdings()
         self.access = AccessImage()
+        self.quotas = QuotaLimits()
         # Up to which offset of the metadata log the records are in here: with it one can tell whether anything
         # changed, and two nodes that have the same version have the same image.
         self.version = 0
@@ -207,6 +212,7 @@ class MetadataImage:
         other._broker_overrides = {name: dict(values) for name, values in self._broker_overrides.items()}
         other._group_overrides = {name: dict(values) for name, values in self._group_overrides.items()}
         other.access = self.access.copy()
+        other.quotas = self.quotas.copy()
         other._broker_configs_changed()
         return other
 
@@ -216,6 +222,7 @@ class MetadataImage:
         self.next_producer_id = 0
         self.holdings = Holdings()
         self.access.clear()
+        self.quotas.clear()
         self._topics_by_id, self._names_by_collision_key = {}, {}
         self._topic_overrides, self._broker_overrides, self._group_overrides = {}, {}, {}
         self._broker_configs_changed()
@@ -247,6 +254,7 @@ class MetadataImage:
             internal_host=internal.host,
             internal_port=internal.port,
             end_points=for_clients,
+            principal=record.principal,
         )
 
     @_apply.register
@@ -308,6 +316,14 @@ class MetadataImage:
     @_apply.register
     def _(self, record: ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id
+
+    @_apply.register
+    def _(self, record: ClientQuotaRecord) -> None:
+        entity = entity_of((one.entity_type, one.entity_name) for one in record.entity)
+        if record.remove:
+            self.quotas.remove(entity, record.key)
+        else:
+            self.quotas.set(entity, record.key, record.value)
 
     @_apply.register
     def _(self, record: AccessRecord) -> None:

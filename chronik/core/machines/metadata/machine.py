@@ -51,6 +51,7 @@ from chronik.core.machines.metadata.elections import balance_due, elect_leaders
 from chronik.core.machines.metadata.features import UpdateFeatures, update_features
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.in_sync_changes import alter_partitions
+from chronik.core.machines.metadata.quota_changes import AlterClientQuotas, alter_client_quotas
 from chronik.core.machines.metadata.reassignments import alter_reassignments
 from chronik.core.machines.metadata.records import (
     MetadataRecord,
@@ -78,6 +79,7 @@ AnyMetadataCommand: TypeAlias = (
     | CreateAcls
     | DeleteAcls
     | AlterUserScramCredentials
+    | AlterClientQuotas
     | UpdateFeatures
     | AllocateProducerIds
     | RegisterBroker
@@ -124,6 +126,8 @@ class MetadataMachine:
                 return delete_acls(self.image, command)
             case AlterUserScramCredentials():
                 return alter_user_scram_credentials(self.image, command)
+            case AlterClientQuotas():
+                return alter_client_quotas(self.image, command)
             case UpdateFeatures():
                 return update_features(self.image, command)
             case AllocateProducerIds():

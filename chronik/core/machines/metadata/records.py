@@ -14,9 +14,11 @@ from typing import Any, ClassVar, TypeAlias
 from chronik.core.access.acls import Acl, AclPatternType, AclPermission
 from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Corrupt
+from chronik.core.quotas.entities import QuotaEntity
 from chronik.core.records.schema import (
     BOOL,
     BYTES,
+    FLOAT64,
     INT8,
     INT16,
     INT32,
@@ -44,6 +46,7 @@ LEADER_UNCHANGED = -2
 RECOVERY_UNCHANGED = -1
 UNCLEAN, RECOVERED = 1, 0  # how a leader came to lead: from outside the in-sync set, or in order (again)
 UNFENCE, FENCE = -1, 1  # 0: no change
+PRINCIPAL_TAG = 101  # ours too: as what a node registered
 LOST_REPLICAS_TAG = 100  # ours: Kafka does not know of logs that are lost, and passes a tag it does not know over
 # What they are called that have no other name: a listener for clients, and the last of all, which is for other nodes.
 CLIENTS_END_POINT, NODES_END_POINT = "PLAINTEXT", "INTERNAL"
@@ -75,6 +78,7 @@ class RegisterBrokerRecord:
     rack: str | None = field_of(NULLABLE_STRING)
     fenced: bool = field_of(BOOL)
     in_controlled_shutdown: bool = field_of(BOOL)
+    principal: str = field_of(STRING, tag=PRINCIPAL_TAG, default="")
 
 
 def end_points(record: RegisterBrokerRecord) -> tuple[tuple[BrokerEndpoint, ...], BrokerEndpoint]:
@@ -245,6 +249,29 @@ class RemoveUserScramCredentialRecord:
     mechanism: int = field_of(INT8)
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaEntityData:
+    """One part of what a quota is about; without a name, the default."""
+
+    entity_type: str = field_of(STRING)
+    entity_name: str | None = field_of(NULLABLE_STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotaRecord:
+    durable: ClassVar[bool] = True
+    entity: tuple[QuotaEntityData, ...] = field_of(array_of(Schema(QuotaEntityData, flexible=True)))
+    key: str = field_of(STRING)
+    value: float = field_of(FLOAT64)
+    remove: bool = field_of(BOOL)
+
+
+def quota_record(entity: QuotaEntity, key: str, value: float | None) -> ClientQuotaRecord:
+    """That a quota is so much from now on, or (None) that there is none."""
+    parts = tuple(QuotaEntityData(kind, name) for kind, name in entity)
+    return ClientQuotaRecord(parts, key, value or 0.0, value is None)
+
+
 AccessRecord: TypeAlias = (
     AccessControlEntryRecord
     | RemoveAccessControlEntryRecord
@@ -262,6 +289,7 @@ MetadataRecord: TypeAlias = (
     | FeatureLevelRecord
     | ProducerIdsRecord
     | BrokerRegistrationChangeRecord
+    | ClientQuotaRecord
     | AccessRecord
 )
 
@@ -276,6 +304,7 @@ _WRITTEN: dict[type[MetadataRecord], tuple[int, int]] = {
     RemoveTopicRecord: (9, 0),
     UserScramCredentialRecord: (11, 0),
     FeatureLevelRecord: (12, 0),
+    ClientQuotaRecord: (14, 0),
     ProducerIdsRecord: (15, 0),
     BrokerRegistrationChangeRecord: (17, 1),
     AccessControlEntryRecord: (18, 0),

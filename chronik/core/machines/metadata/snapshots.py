@@ -23,6 +23,7 @@ from chronik.core.machines.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    quota_record,
 )
 
 PLAINTEXT = 0
@@ -43,6 +44,9 @@ def records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
         for key, value in values.items():
             yield ConfigRecord(kind, resource, key, value)
     yield from image.access.records()
+    for entity, limits in image.quotas.items():
+        for key, limit in limits.items():
+            yield quota_record(entity, key, limit)
     if image.next_producer_id:
         yield ProducerIdsRecord(NO_NODE, NO_NODE, image.next_producer_id)
 
@@ -56,6 +60,10 @@ def gone_since(old: MetadataImage, new: MetadataImage) -> Iterator[MetadataRecor
         if broker.id not in new.brokers:
             yield UnregisterBrokerRecord(broker.id, broker.epoch)
     yield from old.access.gone_in(new.access)
+    for entity, values in old.quotas.items():
+        for key in values:
+            if key not in new.quotas.of(entity):
+                yield quota_record(entity, key, None)
 
 
 def _registration(broker: Broker) -> RegisterBrokerRecord:
@@ -71,6 +79,7 @@ def _registration(broker: Broker) -> RegisterBrokerRecord:
         rack=broker.rack,
         fenced=broker.is_fenced,
         in_controlled_shutdown=broker.is_shutting_down,
+        principal=broker.principal,
     )
 
 

@@ -10,8 +10,9 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
 pytest.importorskip("numba", reason="numba is not installed: pip install 'chronik[spark]'")
 
-from chronik.cli.pipeline.audit import audit, tell, verdict
+from chronik.cli.pipeline.audit import audit, tell
 from chronik.client.errors import ChronikError
+from chronik.pipeline.audit_rows import verdict
 from chronik.pipeline.jobs.audit import COUNTS, MORE_COUNTS, AuditOutcome
 from chronik.pipeline.schemas import REASONS
 

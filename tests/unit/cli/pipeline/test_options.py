@@ -9,8 +9,9 @@ import pytest
 import typer
 
 from chronik.cli.pipeline.ingest import topic_options
-from chronik.cli.pipeline.options import EXIT_INTERRUPTED, kafka_options, spark_errors, with_retries
+from chronik.cli.pipeline.options import EXIT_INTERRUPTED, kafka_options, spark_errors
 from chronik.client.errors import ChronikError
+from chronik.pipeline.session import with_retries
 from chronik.pipeline.topics.options import cluster_options
 
 

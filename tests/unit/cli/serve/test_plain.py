@@ -57,7 +57,7 @@ def test_both_ways_of_serve_know_the_same_options() -> None:
     command = get_command(app).commands["serve"]  # type: ignore[attr-defined]
     declared = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
 
-    assert declared - {"--help"} == {*SETTING_OF_OPTION, "--config", "--set"}
+    assert declared - {"--help"} == {*SETTING_OF_OPTION, "--config", "--set", "--add-user", "--add-scram"}
 
 
 def test_a_plain_serve_imports_neither_typer_nor_rich_nor_a_kafka_client() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from chronik.cli.trace.command import EventFollower, app
+from chronik.cli.output import print_note
+from chronik.cli.trace.command import app
 from chronik.client.errors import ChronikError
 from chronik.client.request import Address
+from chronik.inspect.event_follower import EventFollower
 from chronik.inspect.event_lines import KINDS
 from chronik.trace.events import AnyEvent, WatermarkMoved
 from tests.unit.client.answering import another_kafka, answering
@@ -39,11 +42,12 @@ def two_nodes(**answers: Any) -> Nodes:
 
 
 def follower(address: Address, told: list[int], topics: list[str] | None = None) -> EventFollower:
-    def tell(event: AnyEvent) -> None:
-        assert isinstance(event, WatermarkMoved)
-        told.append(event.at_us)
+    def show(events: Sequence[AnyEvent]) -> None:
+        for event in events:
+            assert isinstance(event, WatermarkMoved)
+            told.append(event.at_us)
 
-    return EventFollower([address], "there", topics, list(KINDS), tell)
+    return EventFollower([address], "there", topics, list(KINDS), show, print_note)
 
 
 # --- following

@@ -144,7 +144,7 @@ def test_a_partition_whose_leader_is_silent_says_whose_word_it_is() -> None:
 def test_a_partition_that_nobody_asked_for_is_said_to_be_closed() -> None:
     (row,) = view_of(state(1, unopened=[UnopenedSeen("orders", 0, 1, 5, (1,), (1,))])).rows
 
-    assert details_text(row, ()).plain.startswith("closed: nobody has asked for it")
+    assert details_text(row, ()).plain.startswith("closed: no client has asked for it")
 
 
 @pytest.mark.parametrize(

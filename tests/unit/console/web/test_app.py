@@ -7,6 +7,9 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from chronik.client.transactions import TransactionDescription, TransactionListing
+from chronik.console.pages.frame import Frame
+from chronik.console.pages.transactions import transaction_page, transactions_page
 from tests.unit.console.hostile import NAMES, Harms, ask, desk_of, hostile_groups, sight_of
 
 SIGHT = sight_of(dict.fromkeys(NAMES, 1) | {"orders": 3}, hostile_groups())
@@ -64,7 +67,8 @@ def test_our_own_names_are(host: str) -> None:
 @pytest.mark.parametrize(
     "url",
     ["/topics", "/topics/orders/delete", "/topics/orders/partitions", "/topics/orders/configs", "/group/reset",
-     "/group/delete", "/searches/x/stop"],
+     "/group/delete", "/searches/x/stop", "/topics/orders/messages", "/topics/orders/elect", "/topics/orders/clear",
+     "/topics/orders/0/1/again", "/transaction/abort", "/settings", "/trace"],
 )  # fmt: skip
 def test_what_changes_something_needs_the_token(url: str) -> None:
     desk = desk_of(SIGHT)
@@ -97,6 +101,46 @@ def test_a_name_that_is_not_typed_right_deletes_nothing() -> None:
 
     assert answer.status == 400
     assert "nothing was deleted" in answer.text
+
+
+def test_records_are_not_deleted_without_the_name_typed() -> None:
+    desk = desk_of(SIGHT)
+    body = urlencode({"token": desk.token.value, "confirm": "order"}).encode()
+
+    answer = ask(desk, "/topics/orders/clear", method="POST", body=body)
+
+    assert answer.status == 400
+    assert "nothing was deleted" in answer.text
+
+
+def test_transactions_with_hostile_ids_are_shown_harmlessly() -> None:
+    listed = [
+        TransactionListing(name, 7, state, 1) for name, state in zip(NAMES, ["Ongoing", "Empty"] * 4, strict=True)
+    ]
+    page = transactions_page(desk_frame(), listed, "", "all", 1)
+    text = (
+        desk_of(SIGHT)
+        .templates.get_template("transactions.html")
+        .render(page=page, frame=page.frame, token="", here="/transactions", parameters={})
+    )
+
+    assert Harms(text).found == []
+    assert "<script>alert(1)</script>" in "".join(Harms(text).words)
+    assert (page.total, sum(row.is_open for row in page.rows)) == (8, 4)
+
+
+def test_one_open_transaction_says_since_when_and_which_partitions_wait() -> None:
+    found = TransactionDescription("billing", "Ongoing", 7, 3, 1000, 5_000, (("orders", 0), ("orders", 1)), 2)
+
+    page = transaction_page(desk_frame(), found, {("orders", 0): 41, ("orders", 1): None}, 8_000)
+
+    assert (page.open_s, page.is_overdue, page.can_be_aborted) == (3.0, True, True)
+    assert [(held.partition, held.stable_offset) for held in page.partitions] == [(0, 41), (1, None)]
+
+
+def desk_frame() -> Frame:
+    desk = desk_of(SIGHT)
+    return desk.frame(desk.watch.observed(), "t", "transactions", "transaction", "list")
 
 
 def test_lists_of_ten_thousand_partitions_are_quick() -> None:

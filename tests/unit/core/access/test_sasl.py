@@ -114,3 +114,45 @@ def test_another_mechanism_cannot_renew_it() -> None:
     with pytest.raises(Refused) as caught:
         door.login.handshake(SCRAM)
     assert caught.value.code is Code.SASL_AUTHENTICATION_FAILED
+
+
+class Users:
+    """Credentials that an administrator changes."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, ScramCredential] = {"alice": HERS, "bob": HERS}
+
+    def login(self, user: str) -> SaslLogin:
+        server = SaslServer(
+            (PLAIN, SCRAM), lambda: "nonce", b"k" * 32, {"alice": "hers"}, lambda u, _: self.known.get(u)
+        )
+        login = SaslLogin(server, lambda: 0, lambda principal: None)
+        login.handshake(SCRAM)
+        self.client = ScramClient(ScramMechanism.SHA_256, user, "hers", "c")
+        self.salted = login.step(self.client.first())
+        return login
+
+
+def test_a_login_is_revoked_when_its_user_is_gone_or_has_another_password() -> None:
+    """F71"""
+    users = Users()
+    logins = {}
+    for user in ("alice", "bob"):
+        logins[user] = users.login(user)
+        logins[user].step(users.client.final(users.salted))
+    assert [login.is_revoked for login in logins.values()] == [False, False]
+
+    users.known["alice"] = credential_of(ScramMechanism.SHA_256, b"new", b"salt", 4096)
+    assert [login.is_revoked for login in logins.values()] == [True, False]
+    del users.known["bob"]
+    assert [login.is_revoked for login in logins.values()] == [True, True]
+
+
+def test_a_user_that_is_removed_while_it_logs_in_is_not_let_in() -> None:
+    """F71"""
+    users = Users()
+    login = users.login("alice")
+    del users.known["alice"]
+    with pytest.raises(AuthenticationFailed):
+        login.step(users.client.final(users.salted))
+    assert not login.is_open

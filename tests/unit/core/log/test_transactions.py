@@ -332,6 +332,23 @@ def test_a_marker_between_verification_and_append_takes_the_guard_away() -> None
     assert log.first_undecided(log.end_offset) is None
 
 
+@pytest.mark.parametrize(("marker_epoch", "is_taken"), [(1, True), (2, False)])
+def test_a_marker_of_version_2_leaves_the_guard_of_the_next_transaction(marker_epoch: int, is_taken: bool) -> None:
+    """KIP-890: it has the epoch of the next transaction, which does not wait for it to begin. One with a later epoch
+    ends that transaction."""
+    log = open_log(MemoryFiles())
+    put_in_transaction(log, 1)
+    batch = in_transaction(epoch=1)
+    guard = log.producers.begin_verification(read_header(batch), is_epoch_new=True)
+    log.append_marker(Marker(is_commit=True, coordinator_epoch=0), 1, marker_epoch, 0, NOW_MS, 2)
+
+    if is_taken:
+        put(log, batch, guard=guard)
+        assert log.first_undecided(log.end_offset) == 2
+    else:
+        assert refusal(log, batch, guard) == Code.INVALID_PRODUCER_EPOCH
+
+
 def test_of_several_batches_under_way_the_lowest_sequence_is_the_first() -> None:
     log = open_log(MemoryFiles())
     second, first = in_transaction(1), in_transaction(0)

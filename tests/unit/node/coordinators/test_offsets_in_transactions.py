@@ -108,6 +108,19 @@ async def test_a_marker_that_comes_while_the_transaction_is_confirmed_fences_the
 
 
 @run
+async def test_the_marker_of_the_last_transaction_does_not_fence_the_next_one(place: Place) -> None:
+    """With transaction version 2 a producer goes on before the markers are everywhere (KIP-890)."""
+    await commit_in_transaction(place, 9)
+    following = ProducerIdentity(7, 1)
+
+    async def confirmed_behind_the_marker(partition: TopicPartition) -> None:
+        place.coordinators.append_marker(PARTITION, COMMIT, *following, 2)
+
+    assert (await commit_in_transaction(place, 10, following, confirmed_behind_the_marker)).codes == (Code.NONE,)
+    assert (place.committed("g"), is_pending(place)) == (9, True)
+
+
+@run
 async def test_a_fenced_producer_commits_nothing(place: Place) -> None:
     await commit_in_transaction(place, 9, ProducerIdentity(7, 3))
     with pytest.raises(Refused) as caught:

@@ -465,3 +465,14 @@ async def test_the_house_is_told_of_each_connection_that_ends(client: Client) ->
     client.connection.connection_lost(None)
 
     assert ended == [client.requests.peers[0].connection_id]
+
+
+@with_client()
+async def test_what_may_not_go_on_is_closed_at_once(client: Client) -> None:
+    client.send(b"o1")
+
+    client.all.end_where(lambda peer: peer.node_id == 7, "it is another's")
+    assert not client.transport.is_closing()
+    client.all.end_where(lambda peer: peer.node_id == -1, "it is another's")
+
+    assert client.transport.is_closing()

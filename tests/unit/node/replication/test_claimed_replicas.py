@@ -79,7 +79,7 @@ async def test_what_speaks_against_it_is_refused_and_does_not_count(copies: Copi
 
     assert progress(leader) == before
     assert leader.offsets() == (0, 0, 1)
-    assert set(leader.context.sessions.followers) <= {2, 3}
+    assert set(leader.context.fetching.sessions.followers) <= {2, 3}
 
 
 @with_copies()

@@ -14,10 +14,11 @@ from chronik.core.access.principal import KafkaPrincipal
 from chronik.core.access.sasl import PLAIN, SaslLogin, SaslServer
 from chronik.core.errors import Code
 from chronik.node.net.connection import Slot
+from chronik.node.routing.dispatch import Dispatch
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import RequestHeader
-from chronik.wire.versions import API_VERSIONS, APIS, SASL_AUTHENTICATE, SASL_HANDSHAKE, node_name_for
-from tests.unit.node.routing.test_dispatch import METADATA, RequestContext, frame_of, read_answer
+from chronik.wire.versions import API_VERSIONS, APIS, SASL_AUTHENTICATE, SASL_HANDSHAKE, node_name, node_name_for
+from tests.unit.node.routing.test_dispatch import CORRELATION_ID, METADATA, RequestContext, frame_of, read_answer
 from tests.unit.wire.messages import request_type, write
 
 RIGHT, WRONG = b"\x00alice\x00hers", b"\x00alice\x00his"
@@ -132,5 +133,47 @@ def test_what_a_node_asks_for_a_client_is_asked_as_that_client() -> None:
         caller = peer.caller_for(RequestHeader(METADATA, 1, 1, "c", 0))
         assert (caller.is_node, caller.node_id, caller.is_forwarded) == (True, -1, True)
         assert (caller.principal, caller.client_host) == (alice, "10.9.9.9")
+
+    asyncio.run(inside())
+
+
+def test_a_node_id_of_another_principal_is_refused_and_the_connection_ends() -> None:
+    """F64"""
+
+    async def inside() -> None:
+        house = RequestContext()
+        node, thief = KafkaPrincipal("User", "node2"), KafkaPrincipal("User", "node3")
+        house.dispatch = Dispatch(
+            house.context, house.metrics, may_be=lambda node_id, principal: principal == {2: node, 3: thief}[node_id]
+        )
+
+        def connected(principal: KafkaPrincipal) -> Peer:
+            peer = Peer(1, "10.0.0.2", "NODES")
+            peer.authenticate_as(principal)
+            return peer
+
+        def introduced(peer: Peer, client_id: str) -> Peer:
+            version = 3
+            body = write(
+                request_type(API_VERSIONS, version)(client_software_name="chronik", client_software_version="1")
+            )
+            head = FlexibleHeader(
+                request_api_key=i16(API_VERSIONS),
+                request_api_version=i16(version),
+                correlation_id=i32(CORRELATION_ID),
+                client_id=client_id,
+            )
+            house.dispatch.start(memoryview(bytearray(write(head) + body)), peer, house.answers.slot())
+            return peer
+
+        assert introduced(connected(node), node_name(2)).node_id == 2
+        refused = introduced(connected(thief), node_name(2))
+        assert (refused.is_node, refused.is_refused) == (False, True)
+        answer = read_answer(API_VERSIONS, 3, house.answers.slots[-1].buffers)
+        assert answer.error_code == Code.CLUSTER_AUTHORIZATION_FAILED
+        # Nor by way of a client's principal, which any node may say.
+        posing = introduced(connected(thief), node_name_for(3, str(node), "10.9.9.9"))
+        assert (posing.principal, posing.is_refused) == (node, False)
+        assert introduced(posing, node_name(2)).is_refused
 
     asyncio.run(inside())

@@ -190,8 +190,9 @@ def commit_in_transaction(
     generation: int = -1,
     group_id: str = GROUP,
     instance_id: str | None = None,
+    knows_epochs: bool = False,
 ) -> CommitOffsetsInTransaction:
-    return CommitOffsetsInTransaction(group_id, member_id, instance_id, generation, offsets, producer_id)
+    return CommitOffsetsInTransaction(group_id, member_id, instance_id, generation, offsets, producer_id, knows_epochs)
 
 
 def fetch(*partitions: tuple[str, int], group_id: str = GROUP, **changes: Any) -> FetchOffsets:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from chronik.core.errors import Code
@@ -225,13 +227,17 @@ def test_a_kip_848_member_commits_at_its_epoch_only_in_words_that_producers_know
     host = Host()
     epoch = host.ask(consumer_beat("m", 0)).member_epoch
     assert host.ask(commit_in_transaction(at(9), member_id="m", generation=epoch)).codes == (Code.NONE,)
-    assert host.ask(commit_in_transaction(at(9), member_id="m", generation=epoch - 1)) is Code.ILLEGAL_GENERATION
+    late = commit_in_transaction(at(9), member_id="m", generation=epoch - 1)
+    assert host.ask(late) is Code.ILLEGAL_GENERATION
+    assert host.ask(replace(late, knows_epochs=True)) is Code.STALE_MEMBER_EPOCH
     assert host.ask(commit_in_transaction(at(9), member_id="x", generation=epoch)) is Code.UNKNOWN_MEMBER_ID
     assert host.ask(commit_in_transaction(at(9), member_id="x")) is Code.UNKNOWN_MEMBER_ID
 
 
 def test_a_generation_in_a_group_that_is_not_there_is_illegal() -> None:
-    assert Host().ask(commit_in_transaction(at(9), generation=3)) is Code.ILLEGAL_GENERATION
+    command = commit_in_transaction(at(9), generation=3)
+    assert Host().ask(command) is Code.ILLEGAL_GENERATION
+    assert Host().ask(replace(command, knows_epochs=True)) is Code.GROUP_ID_NOT_FOUND
 
 
 def test_a_producer_does_not_keep_a_consumer_alive() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from chronik.core.access.principal import KafkaPrincipal
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import CreateTopics, NewTopic, RegisterBroker
 from chronik.core.machines.metadata.controller_commands import (
@@ -389,3 +390,28 @@ def test_what_only_an_unregistered_broker_had_waits_for_it_while_it_is_alive() -
     cluster.start(1, incarnation=1)
 
     assert led(cluster.partition())[0] == 1
+
+
+def test_an_id_stays_that_of_the_principal_that_registered_first() -> None:
+    """F64"""
+    cluster = Cluster(())
+    first, other = KafkaPrincipal("User", "node2"), KafkaPrincipal("User", "node3")
+    cluster.ask(RegisterBroker(2, bytes(16), "host", 1, principal=first))
+
+    with pytest.raises(Refused) as refused:
+        cluster.ask(RegisterBroker(2, bytes(15) + b"1", "host", 1, principal=other))
+    assert refused.value.code == Code.CLUSTER_AUTHORIZATION_FAILED
+    cluster.ask(RegisterBroker(2, bytes(16), "host", 1))
+    assert cluster.image.brokers[2].principal == str(first), "by a listener without logins nothing is said of it"
+    cluster.ask(UnregisterBroker(2))
+    cluster.ask(RegisterBroker(2, bytes(15) + b"1", "host", 1, principal=other))
+    assert cluster.image.brokers[2].principal == str(other)
+
+
+def test_a_setting_may_give_an_id_to_another_principal() -> None:
+    other = KafkaPrincipal("User", "node3")
+    for setting in ("*", f"2={other}"):
+        cluster = Cluster((), settings={"chronik.node.principals": setting})
+        cluster.ask(RegisterBroker(2, bytes(16), "host", 1, principal=KafkaPrincipal("User", "node2")))
+        cluster.ask(RegisterBroker(2, bytes(16), "host", 1, principal=other))
+        assert cluster.image.brokers[2].principal == str(other)

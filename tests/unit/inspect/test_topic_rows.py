@@ -1,8 +1,8 @@
-"""What `chronik topic` says of a topic."""
+"""Rows of a topic: what is not known is not counted as nothing."""
 
 from __future__ import annotations
 
-from chronik.cli.topic import messages
+from chronik.inspect.topic_rows import messages
 
 
 def test_partitions_that_no_leader_tells_of_are_not_counted_as_empty() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chronik.cli.produce import generated
+from chronik.client.message_sender import generated
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 8, 100, 1000])
