@@ -163,7 +163,7 @@ def check_logs(cluster: RunningCluster) -> None:
         f"node {node_id}: {line}"
         for node_id, node in cluster.nodes.items()
         for line in _lines(node.log_path)
-        if "fault" in line or "ERROR" in line or "Traceback" in line
+        if ("fault" in line or "ERROR" in line or "Traceback" in line) and " chronik.audit: " not in line
     ]
     assert wrong == [], "\n".join(wrong[:20])
 
