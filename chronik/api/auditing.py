@@ -160,7 +160,9 @@ def _users(request: Any) -> list[str]:
 def _quotas(request: Any) -> list[str]:
     said = []
     for entry in request.entries:
-        entity = ",".join(f"{one.entity_type}={one.entity_name or '<default>'}" for one in entry.entity)
+        entity = ",".join(
+            f"{one.entity_type}={'(any other)' if one.entity_name is None else one.entity_name}" for one in entry.entity
+        )
         said += [f"QUOTA {entity} {op.key}={'removed' if op.remove else op.value}" for op in entry.ops]
     return said
 
