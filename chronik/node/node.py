@@ -16,7 +16,7 @@ from chronik.api.table import module_of
 from chronik.core.access.authorizer import Authorizer
 from chronik.core.access.delegation_tokens import DelegationToken
 from chronik.core.access.oauth import TokenKeys
-from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
+from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
 from chronik.core.access.sasl import NotReady
 from chronik.core.access.scram import ScramCredential, ScramMechanism
 from chronik.core.config.definitions import INT_MAX
@@ -67,7 +67,7 @@ from chronik.node.housekeeping import Housekeeping
 from chronik.node.net.authentication import Authentication
 from chronik.node.net.connection import Connections
 from chronik.node.net.connection_quotas import UNLIMITED, ConnectionLimits, ConnectionQuotas
-from chronik.node.net.link_login import node_login
+from chronik.node.net.link_login import node_login, principal_among_nodes
 from chronik.node.net.peers import Peers
 from chronik.node.net.request_memory import DEFAULT_BYTES
 from chronik.node.observe.audit_store import AuditStore
@@ -145,15 +145,7 @@ class Node:
         self.groups = self._coordinate_groups(time)
         self.transactions = self._coordinate_transactions(time)
         self._verifier = self._verify_transactions()
-        self.forwarding = Forwarding(
-            config.node_id,
-            self.cluster.metadata,
-            self.groups,
-            self.transactions,
-            self.cluster.peers,
-            self._deadlines,
-            self.metrics,
-        )
+        self.forwarding = self._forward_requests()
         self.audit = AuditTrail(
             config.node_id, doors.clock, logs=lambda: self.image.node_config.audit.chronik_audit_log
         )
@@ -297,6 +289,12 @@ class Node:
             self.trace,
         )
 
+    def _forward_requests(self) -> Forwarding:
+        cluster, groups, transactions = self.cluster, self.groups, self.transactions
+        return Forwarding(
+            self.config.node_id, cluster.metadata, groups, transactions, cluster.peers, self._deadlines, self.metrics
+        )
+
     def _verify_transactions(self) -> TransactionVerifier:
         return TransactionVerifier(
             self.transactions.coordinator_now,
@@ -406,7 +404,7 @@ class Node:
             controller,
             Liveness(
                 controller,
-                BrokerSetup.of(config, _principal_of(config, self._principal)),
+                BrokerSetup.of(config, principal_among_nodes(config, self._principal)),
                 self.identity,
                 doors.files,
                 doors.chance,
@@ -671,14 +669,6 @@ class Node:
             self.replicas.logs.checkpoints.stopped()
         except OSError as problem:  # the disk is full, say: what was acknowledged is safe all the same
             log.warning("this stop was not orderly, so the next start looks at every log: %s", problem)
-
-
-def _principal_of(config: NodeConfig, by_certificate: KafkaPrincipal) -> KafkaPrincipal:
-    """As what other nodes see this one."""
-    login = config.node_login
-    if login is None or login.username is None:
-        return by_certificate
-    return KafkaPrincipal(USER_TYPE, login.username)
 
 
 def group_config(groups: GroupsConfig, offsets: OffsetsConfig) -> GroupConfig:
