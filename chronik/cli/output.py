@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from chronik.inspect.words import byte_size as byte_size
-from chronik.inspect.words import count as count
-from chronik.inspect.words import counted as counted
+from chronik.client.words import byte_size as byte_size
+from chronik.client.words import count as count
+from chronik.client.words import counted as counted
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,7 +12,7 @@ from typing import Any
 from chronik.client.inspect_request import Inspections, events
 from chronik.client.request import Address, NoAnswer
 from chronik.client.trace_switch import is_traced, plain_looks
-from chronik.inspect.words import counted
+from chronik.client.words import counted
 from chronik.trace.events import AnyEvent
 from chronik.trace.inspections import EventsView
 

@@ -6,7 +6,7 @@ import datetime
 from functools import singledispatch
 from typing import NamedTuple
 
-from chronik.inspect.words import byte_size, counted
+from chronik.client.words import byte_size, counted
 from chronik.trace import events as kinds
 from chronik.trace.events import AnyEvent
 

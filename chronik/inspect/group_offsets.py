@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from chronik.client.admin import ClusterAdmin, Partition
 from chronik.client.errors import ChronikError, RefusedByNode
-from chronik.inspect.words import counted
+from chronik.client.words import counted
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import ConsumerGroupDescription, MemberDescription

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from chronik.client.admin import Partition, PartitionState, TopicState
+from chronik.client.words import counted
 from chronik.inspect.watermarks import Monitor, offsets_row
-from chronik.inspect.words import counted
 
 
 def messages(starts: Mapping[Partition, int | None], ends: Mapping[Partition, int | None]) -> str:

@@ -19,7 +19,6 @@ from chronik.core.access.oauth import TokenKeys
 from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
 from chronik.core.access.sasl import NotReady
 from chronik.core.access.scram import ScramCredential, ScramMechanism
-from chronik.core.config.definitions import INT_MAX
 from chronik.core.config.node import NodeConfig
 from chronik.core.config.sections.groups import GroupsConfig
 from chronik.core.config.sections.offsets import OffsetsConfig
@@ -43,7 +42,6 @@ from chronik.core.machines.metadata.records import (
 from chronik.core.machines.metadata.sessions import ControllerConfig
 from chronik.core.ports import Doors, Listener
 from chronik.core.quotas.client_quotas import ClientQuotas
-from chronik.core.quotas.connection_rates import NODE as ALL_LISTENERS
 from chronik.core.quotas.connection_rates import ConnectionRates
 from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.replica.replica import Replica
@@ -67,7 +65,7 @@ from chronik.node.housekeeping import Housekeeping
 from chronik.node.net.authentication import Authentication
 from chronik.node.net.connection import Connections
 from chronik.node.net.connection_quotas import UNLIMITED, ConnectionLimits, ConnectionQuotas
-from chronik.node.net.link_login import node_login, principal_among_nodes
+from chronik.node.net.link_login import node_login, node_principal
 from chronik.node.net.peers import Peers
 from chronik.node.net.request_memory import DEFAULT_BYTES
 from chronik.node.observe.audit_store import AuditStore
@@ -123,11 +121,6 @@ class Node:
     ) -> None:
         self.config = config
         self.identity = identity
-        self._principal = principal
-        self.data_dir = data_dir
-        self._listener_names = tuple(point.name for point in config.listeners.all)
-        # Where nodes have a listener of their own, a flood of clients on another does not shut them out, as in Kafka.
-        self._spared_listeners = config.listeners.node_listeners if len(self._listener_names) > 1 else frozenset()
         self._doors = doors
         self.metrics = Metrics()
         self._deadlines = Deadlines(asyncio.get_running_loop(), self.metrics)
@@ -139,9 +132,9 @@ class Node:
             soon=lambda action: asyncio.get_running_loop().call_soon(action),
         )
         self.waiting = Purgatory(self._deadlines, self.metrics, self.trace)
-        self.replicas = self._host_partitions()
+        self.replicas = self._host_partitions(data_dir)
         time = SteadyTime(doors.clock)
-        self.cluster = self._join_cluster(time)
+        self.cluster = self._join_cluster(time, principal)
         self.groups = self._coordinate_groups(time)
         self.transactions = self._coordinate_transactions(time)
         self._verifier = self._verify_transactions()
@@ -149,7 +142,6 @@ class Node:
         self.audit = AuditTrail(
             config.node_id, doors.clock, logs=lambda: self.image.node_config.audit.chronik_audit_log
         )
-        self.quotas = ClientQuotas(self.image.quotas, config.quotas)
         self._request_context = self._context(inspect)
         self._principals = NodePrincipals(config.security.node_principals, self.image, doors.files)
         self._dispatch = Dispatch(
@@ -185,7 +177,7 @@ class Node:
             ),
         )
 
-    def _host_partitions(self) -> Replicas:
+    def _host_partitions(self, data_dir: str) -> Replicas:
         config, purgatory, metrics = self.config, self.waiting, self.metrics
         files, clock = self._doors.files, self._doors.clock
         hosted = HostedPartitions()
@@ -196,7 +188,7 @@ class Node:
             hosted,
             node_id=config.node_id,
             is_synced=config.server.durability == "sync",
-            data_dir=self.data_dir,
+            data_dir=data_dir,
             metadata_log_synced=lambda: self.cluster.quorum.log_grew(),
         )
         listeners = ReplicaListeners(
@@ -329,7 +321,7 @@ class Node:
             under_way_max=config.connections.queued_max_requests,
             send_now=self._doors.network.send_now,
             quotas=ConnectionQuotas(
-                self._connection_limits,
+                lambda: ConnectionLimits.of(config, self.image.node_config.connections),
                 connections_max,
                 ConnectionRates(self.image.quotas, config.quotas),
                 self._doors.clock.monotonic_ms,
@@ -373,22 +365,7 @@ class Node:
             raise NotReady
         return self.image.access.tokens.get(token_id)
 
-    def _connection_limits(self) -> ConnectionLimits:
-        config = self.image.node_config.connections
-        limit_of, names = self.config.limit_of, self._listener_names
-        opened = {name: limit_of(name, "max.connections") for name in names}
-        rates = {name: limit_of(name, "max.connection.creation.rate") for name in names}
-        rates[ALL_LISTENERS] = config.max_connection_creation_rate
-        return ConnectionLimits(
-            config.max_connections,
-            config.max_connections_per_ip,
-            config.connection_overrides,
-            {name: limit for name, limit in opened.items() if limit is not None},
-            {name: rate for name, rate in rates.items() if rate is not None and rate < INT_MAX},
-            self._spared_listeners,
-        )
-
-    def _join_cluster(self, time: SteadyTime) -> ClusterMember:
+    def _join_cluster(self, time: SteadyTime, principal: KafkaPrincipal) -> ClusterMember:
         """The parts that have to do with other nodes. A node alone has them too, and they have nothing to do."""
         config, doors, metrics = self.config, self._doors, self.metrics
         peers = Peers(
@@ -404,7 +381,7 @@ class Node:
             controller,
             Liveness(
                 controller,
-                BrokerSetup.of(config, principal_among_nodes(config, self._principal)),
+                BrokerSetup.of(config, node_principal(config, principal)),
                 self.identity,
                 doors.files,
                 doors.chance,
@@ -459,6 +436,10 @@ class Node:
     @property
     def image(self) -> MetadataImage:
         return self.cluster.metadata.image
+
+    @property
+    def quotas(self) -> ClientQuotas:
+        return self._request_context.quotas
 
     @property
     def sessions(self) -> FetchSessions:
@@ -555,7 +536,7 @@ class Node:
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,
             quorum=self.cluster.quorum,
-            quotas=self.quotas,
+            quotas=ClientQuotas(self.image.quotas, self.config.quotas),
             audit=self.audit,
             authorizer=self.make_authorizer(),
             look=inspect_here,

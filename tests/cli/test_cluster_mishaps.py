@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 
-from chronik.cli.cluster.members import take_back
+from chronik.cli.output import print_note
 from chronik.client.cluster_view import view_of
 from chronik.client.request import ask
 from chronik.core.errors import Code
@@ -18,6 +18,7 @@ from chronik.local_cluster import processes
 from chronik.local_cluster.config import with_voters
 from chronik.local_cluster.directory import STATE, ClusterDirectory
 from chronik.local_cluster.files import held
+from chronik.local_cluster.growing import take_back
 from chronik.local_cluster.making import ClusterPlan, make
 from chronik.local_cluster.processes import NotReady
 from chronik.shell.interrupts import Interrupts
@@ -238,7 +239,7 @@ def test_a_node_that_has_joined_already_is_taken_back_and_forgotten(local: Local
     first = cluster.node(1).address
     assert sorted(view_of(first).addresses) == [1, 2]
 
-    take_back(cluster, node)
+    take_back(cluster, node, print_note)
 
     # It gives back its lock, by which it is known, a moment before it ends.
     wait_until(lambda: launched[2].ended() is not None, "the process has ended")

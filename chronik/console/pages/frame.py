@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chronik.client.words import counted
 from chronik.console.watching import Observed
 from chronik.console.words import span, time_of
-from chronik.inspect.words import counted
 
 
 @dataclass(frozen=True)

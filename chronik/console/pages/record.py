@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from chronik.client.words import byte_size, count, counted
 from chronik.console.pages.frame import Frame
 from chronik.console.words import ShownContent, content, plain, time_of
 from chronik.inspect.record_format import ShownRecord
-from chronik.inspect.words import byte_size, count, counted
 from chronik.trace.inspections import RecordPlace
 from chronik.trace.story import RecordStory
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from chronik.client.words import count, counted
 from chronik.console.words import numbers
-from chronik.inspect.words import count, counted
 
 WINDOW_FIRST, WINDOW_GROWTH = 200, 5
 

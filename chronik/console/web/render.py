@@ -13,9 +13,9 @@ import msgspec
 from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from chronik.client.words import byte_size, counted
 from chronik.console.words import numbers, plain_lines, span, time_of
 from chronik.inspect.live_model import sparkline
-from chronik.inspect.words import byte_size, counted
 
 NOT_KNOWN = "–"
 

@@ -63,7 +63,7 @@ def node_login(config: NodeConfig, chance: Chance) -> LinkLogin | None:
     return LinkLogin(mechanism, login, lambda: (chance.uuid() + chance.uuid()).hex())
 
 
-def principal_among_nodes(config: NodeConfig, by_certificate: KafkaPrincipal) -> KafkaPrincipal:
+def node_principal(config: NodeConfig, by_certificate: KafkaPrincipal) -> KafkaPrincipal:
     """As what other nodes see this one."""
     login = config.node_login
     if login is None or login.username is None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chronik.cli.cluster.members import plan_without
 from chronik.local_cluster.directory import ClusterDirectory
+from chronik.local_cluster.growing import plan_without
 
 
 def test_a_leaving_node_is_replaced_in_its_place_by_the_one_that_holds_least() -> None:
