@@ -138,15 +138,7 @@ class Node:
         self.groups = self._coordinate_groups(time)
         self.transactions = self._coordinate_transactions(time)
         self._verifier = self._verify_transactions()
-        self.forwarding = Forwarding(
-            config.node_id,
-            self.cluster.metadata,
-            self.groups,
-            self.transactions,
-            self.cluster.peers,
-            self._deadlines,
-            self.metrics,
-        )
+        self.forwarding = self._forward_requests()
         self.audit = AuditTrail(
             config.node_id, doors.clock, logs=lambda: self.image.node_config.audit.chronik_audit_log
         )
@@ -287,6 +279,12 @@ class Node:
             markers,
             lambda: finalized(image.features)[TRANSACTION_VERSION],
             self.trace,
+        )
+
+    def _forward_requests(self) -> Forwarding:
+        cluster, groups, transactions = self.cluster, self.groups, self.transactions
+        return Forwarding(
+            self.config.node_id, cluster.metadata, groups, transactions, cluster.peers, self._deadlines, self.metrics
         )
 
     def _verify_transactions(self) -> TransactionVerifier:
