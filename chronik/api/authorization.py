@@ -12,21 +12,19 @@ Nodes and super users are not asked about. What a node sends on for a client is 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from chronik.api.context import Caller, RequestContext
+from chronik.api.delegation import TOKEN_REQUESTS, check_may_ask
 from chronik.api.refusals import trace_refusal
 from chronik.core.access.acls import CLUSTER_NAME
 from chronik.core.access.authorizer import Authorizer
 from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import ResourceType
-
-log = logging.getLogger(__name__)
 
 _O, _R = AclOperation, AclResourceType
 _REFUSED = {
@@ -61,7 +59,7 @@ class Gate:
         topic = name if kind is _R.TOPIC and self._context.metadata.image.topic(name) is not None else None
         reason = f"{caller.principal} has no {operation.name} on {kind.name} {name}"
         trace_refusal(self._context, self._api, caller, _REFUSED[kind], reason, topic)
-        log.info("%s from %s: %s is denied: %s", caller.principal, caller.client_host, self._api, reason)
+        self._context.audit.denied(caller, self._api, operation.name, kind.name, name)
         return False
 
     def sees(self, operation: AclOperation, kind: AclResourceType, name: str) -> bool:
@@ -325,13 +323,14 @@ _SEEN: dict[str, Callable[[Gate, Any], Any]] = {
 # These ask for themselves, topic by topic or key by key; or every client may have them.
 ASK_THEMSELVES = frozenset(
     ("produce", "fetch", "metadata", "find_coordinator", "offset_fetch", "describe_topic_partitions", "delete_topics",
-     "describe_cluster", "inspect", "api_versions", "sasl_handshake", "sasl_authenticate")
+     "describe_cluster", "inspect", "api_versions", "sasl_handshake", "sasl_authenticate", *TOKEN_REQUESTS)
 )  # fmt: skip
 GUARDED = frozenset((*_WHOLE, *_PARTS, *_SEEN))
 
 
 def check_whole(api: str, request: Any, caller: Caller, context: RequestContext) -> None:
     """Whether it may be asked at all. Raises Refused."""
+    check_may_ask(api, caller)
     gate = gate_of(context, caller, api)
     if gate is None or api in ASK_THEMSELVES:
         return

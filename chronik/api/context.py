@@ -21,6 +21,7 @@ from chronik.core.quotas.client_quotas import ClientQuotas
 from chronik.core.quotas.limits import QuotaLimits
 from chronik.core.records.control import Marker
 from chronik.core.replica.batch_order import BatchOrder
+from chronik.trace.audit import Audit, Unaudited
 from chronik.trace.metrics import Metrics
 from chronik.trace.observer import NOT_OBSERVED, Observation
 
@@ -400,5 +401,6 @@ class RequestContext:
     verification: VerificationDesk | None = None  # the same
     quorum: QuorumDesk | None = None
     quotas: ClientQuotas = field(default_factory=lambda: ClientQuotas(QuotaLimits(), QuotasConfig()))
+    audit: Audit = field(default_factory=Unaudited)
     authorizer: Authorizer | None = None  # None without access control: then there are no ACLs to speak of
     look: Look | None = None  # None where nothing looks: in the simulator

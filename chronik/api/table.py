@@ -66,6 +66,8 @@ _CLUSTER_CONFIGS, _ALTER_CLUSTER_CONFIGS = _on(
 _WRITE_TRANSACTIONAL_ID, _DESCRIBE_TRANSACTIONAL_ID = _on(
     AclResourceType.TRANSACTIONAL_ID, _OPERATION.WRITE, _OPERATION.DESCRIBE
 )
+(_DESCRIBE_TOKEN,) = _on(AclResourceType.DELEGATION_TOKEN, _OPERATION.DESCRIBE)
+_CREATE_TOKENS, _DESCRIBE_TOKENS = _on(AclResourceType.USER, _OPERATION.CREATE_TOKENS, _OPERATION.DESCRIBE_TOKENS)
 
 _ANYWHERE, _LEADER, _COORDINATOR = Destination.ANYWHERE, Destination.LEADER, Destination.COORDINATOR
 _TRANSACTIONS, _CONTROLLER = Destination.TRANSACTION_COORDINATOR, Destination.CONTROLLER
@@ -87,6 +89,7 @@ _ROWS = {
     "describe_user_scram_credentials": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),
     "describe_client_quotas": ApiRow(_ANYWHERE, (_CLUSTER_CONFIGS,)),
     "list_config_resources": ApiRow(_ANYWHERE, (_CLUSTER_CONFIGS,)),
+    "describe_delegation_token": ApiRow(_ANYWHERE, (_DESCRIBE_TOKEN, _DESCRIBE_TOKENS)),
     "inspect": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),  # ours, not Kafka's
     # Between nodes: each means the one it is sent to.
     "vote": ApiRow(_ANYWHERE, (_CLUSTER_ACTION,)),
@@ -134,6 +137,9 @@ _ROWS = {
     "create_acls": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
     "delete_acls": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
     "alter_user_scram_credentials": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
+    "create_delegation_token": ApiRow(_CONTROLLER, (_CREATE_TOKENS,)),  # only for another user
+    "renew_delegation_token": ApiRow(_CONTROLLER, ()),  # its owner and renewers may
+    "expire_delegation_token": ApiRow(_CONTROLLER, ()),
     "alter_client_quotas": ApiRow(_CONTROLLER, (_ALTER_CLUSTER_CONFIGS,)),
     "update_features": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
     "elect_leaders": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),

@@ -157,8 +157,9 @@ class ClusterNode:
 
     @property
     def http(self) -> str | None:
-        where = self.config_in_force.http.http_host_and_port
-        return None if where is None else f"http://{written(where)}"
+        http = self.config_in_force.http
+        where = http.http_host_and_port
+        return None if where is None else f"{http.http_scheme}://{written(where)}"
 
 
 @dataclass

@@ -94,6 +94,8 @@ class ClusterSecurity:
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.authority),
             "ssl.client.auth": "required",
+            "http.basic.auth.enable": "true",
+            "http.open.paths": "/metrics,/health,/ready",
             "authorizer.class.name": AUTHORIZER,
             "super.users": ";".join([f"User:{ADMIN}", *nodes]),
         }

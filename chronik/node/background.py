@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from chronik.node.cleaner import Cleaner
 from chronik.node.housekeeping import Housekeeping
+from chronik.node.observe.audit_store import AuditStore
 from chronik.node.observe.tracing import Tracing
 from chronik.node.replication.fetchers import Fetchers
 from chronik.node.replication.in_sync_upkeep import InSyncUpkeep
@@ -13,13 +14,15 @@ from chronik.node.replication.in_sync_upkeep import InSyncUpkeep
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """Replication by fetching and the upkeep of in-sync sets; periodic work on logs, compaction; the trace."""
+    """Replication by fetching and the upkeep of in-sync sets; periodic work on logs, compaction; the trace, the audit
+    trail."""
 
     fetchers: Fetchers
     in_sync_upkeep: InSyncUpkeep
     housekeeping: Housekeeping
     cleaner: Cleaner
     tracing: Tracing
+    audit_store: AuditStore
 
     def start(self) -> None:
         self.fetchers.start()
@@ -27,6 +30,7 @@ class Background:
         self.housekeeping.start()
         self.cleaner.start()
         self.tracing.start()
+        self.audit_store.start()
 
     async def stop_replication(self) -> None:
         """Before the quorum stops: the in-sync sets are asked of the controller."""

@@ -9,20 +9,20 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from chronik.api.call import Peer
 from chronik.api.context import Caller, FetchContext, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.table import module_of
 from chronik.core.access.authorizer import Authorizer
+from chronik.core.access.delegation_tokens import DelegationToken
+from chronik.core.access.oauth import TokenKeys
 from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 from chronik.core.access.sasl import NotReady
 from chronik.core.access.scram import ScramCredential, ScramMechanism
 from chronik.core.config.definitions import INT_MAX
 from chronik.core.config.node import NodeConfig
-from chronik.core.config.sections.groups import GroupsConfig
-from chronik.core.config.sections.offsets import OffsetsConfig
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FetchSessions
-from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.metadata.features import finalized
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
@@ -31,6 +31,7 @@ from chronik.core.machines.metadata.records import (
     TRANSACTION_VERSION,
     ClientQuotaRecord,
     RegisterBrokerRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     UnregisterBrokerRecord,
@@ -56,6 +57,7 @@ from chronik.node.cluster.metadata import METADATA_CONFIG, Metadata
 from chronik.node.cluster.node_principals import NodePrincipals
 from chronik.node.cluster.quorum import Quorum, QuorumSetup
 from chronik.node.coordinators.group_coordinator import GroupCoordinator
+from chronik.node.coordinators.group_settings import group_config
 from chronik.node.coordinators.transaction_coordinator import TransactionCoordinator
 from chronik.node.coordinators.transaction_markers import WRITE_TXN_MARKERS, MarkerSender
 from chronik.node.coordinators.transaction_verification import ADD_PARTITIONS_TO_TXN, TransactionVerifier
@@ -66,6 +68,7 @@ from chronik.node.net.connection_quotas import UNLIMITED, ConnectionLimits, Conn
 from chronik.node.net.link_login import node_login
 from chronik.node.net.peers import Peers
 from chronik.node.net.request_memory import DEFAULT_BYTES
+from chronik.node.observe.audit_store import AuditStore
 from chronik.node.observe.trace_store import TraceStore, is_sync_awaited
 from chronik.node.observe.tracing import Tracing
 from chronik.node.replication.checkpoints import Checkpoints
@@ -81,6 +84,7 @@ from chronik.node.routing.dispatch import Dispatch
 from chronik.node.routing.forwarding import Forwarding
 from chronik.node.runtime.deadlines import Deadlines
 from chronik.node.runtime.steady_time import SteadyTime
+from chronik.trace.audit import AuditTrail
 from chronik.trace.metrics import Metrics
 from chronik.trace.recorder import Recorder
 from chronik.wire.unions.add_partitions_to_txn import AnyAddPartitionsRequest, AnyAddPartitionsResponse
@@ -94,6 +98,7 @@ log = logging.getLogger(__name__)
 
 LOOK_AGAIN_MS = 5_000
 NO_CONNECTION = -1
+CREDENTIALS = (UserScramCredentialRecord, RemoveUserScramCredentialRecord, RemoveDelegationTokenRecord)
 
 Inspect: TypeAlias = "Callable[[Node, str, dict[str, Any]], Awaitable[bytes]]"
 
@@ -111,6 +116,7 @@ class Node:
         connections_max: int = UNLIMITED,  # what the process has descriptors for
         request_bytes_max: int = DEFAULT_BYTES,  # what the machine has memory for, if no setting says
         inspect: Inspect | None = None,  # None in the simulator, where nothing inspects a node over the wire
+        token_keys: TokenKeys | None = None,  # where clients log in with signed tokens
         principal: KafkaPrincipal = ANONYMOUS,  # as what other nodes see it, where that is by its certificate
     ) -> None:
         self.config = config
@@ -141,17 +147,19 @@ class Node:
             self._deadlines,
             self.metrics,
         )
+        self.audit = AuditTrail(
+            config.node_id, doors.clock, logs=lambda: self.image.node_config.audit.chronik_audit_log
+        )
         self._request_context = self._context(inspect)
-        self._principals = NodePrincipals(config.security.node_principals, self.image, doors.files)
         self._dispatch = Dispatch(
             self._request_context,
             self.metrics,
             self.forwarding,
-            may_be=self._principals.may_be,
+            may_be=self.cluster.principals.may_be,
             serves_clients=False,  # until it has started
             lets_clients_wait=config.is_alone,
         )
-        self.connections = self._accept_connections(connections_max, request_bytes_max)
+        self.connections = self._accept_connections(connections_max, request_bytes_max, token_keys)
         self._background = self._work_in_background()
         self._listeners: dict[str, Listener] = {}  # by name
         self.is_ready = False
@@ -304,7 +312,9 @@ class Node:
         answer: Awaitable[Any] = module_of(api_key).handle(request, caller, self._request_context)
         return answer
 
-    def _accept_connections(self, connections_max: int, request_bytes_max: int) -> Connections:
+    def _accept_connections(
+        self, connections_max: int, request_bytes_max: int, token_keys: TokenKeys | None
+    ) -> Connections:
         config = self.config
         names = tuple(point.name for point in config.listeners.all)
         # Where nodes have a listener of their own, a flood of clients on another does not shut them out, as in Kafka.
@@ -322,12 +332,24 @@ class Node:
             ),
             request_bytes_max=config.connections.request_bytes_max(request_bytes_max),
             on_closed=self.forwarding.connection_closed,
-            authentication=Authentication(config, self._doors.clock, self._doors.chance, self._credential),
+            on_login=self._logged_in,
+            authentication=Authentication(
+                config, self._doors.clock, self._doors.chance, self._credential, token_keys, self._delegation_token
+            ),
             frame_bytes_max_before_login=config.sasl.sasl_server_max_receive_size,
             login_s=config.sasl.chronik_authentication_timeout_ms / 1000,
         )
 
-    def _authorizer(self) -> Authorizer | None:
+    def _logged_in(self, peer: Peer, problem: str | None) -> None:
+        """By a certificate; or not."""
+        caller = Caller("", peer.host, 0, peer.connection_id, principal=peer.principal, listener=peer.listener)
+        if problem is None:
+            self.audit.login(caller, "SSL")
+        else:
+            self.audit.login_refused(caller, problem)
+
+    def make_authorizer(self) -> Authorizer | None:
+        """Who may do what, by the image of this node; None where everything is allowed."""
         security = self.config.security
         if not security.authorizer_class_name:
             return None
@@ -341,6 +363,11 @@ class Node:
         if not self._dispatch.serves_clients:
             raise NotReady  # the metadata may have it, and this node does not yet
         return self.image.access.scram.get((user, mechanism))
+
+    def _delegation_token(self, token_id: str) -> DelegationToken | None:
+        if not self._dispatch.serves_clients:
+            raise NotReady
+        return self.image.access.tokens.get(token_id)
 
     def _connection_limits(self, names: Iterable[str], spared: frozenset[str]) -> ConnectionLimits:
         config = self.image.node_config.connections
@@ -386,6 +413,7 @@ class Node:
                 config.node_id,
                 interval_ms=config.liveness.broker_heartbeat_interval_ms,
             ),
+            NodePrincipals(config.security.node_principals, metadata.image, doors.files),
         )
 
     def _work_in_background(self) -> Background:
@@ -422,6 +450,7 @@ class Node:
             Housekeeping(self.image, self.replicas, self.connections, clock, metrics),
             Cleaner(self.image, self.replicas, clock, metrics),
             Tracing(self.trace, store, self.image, self.replicas, self.groups, self.transactions, clock, metrics),
+            AuditStore(self.audit, self.image, self.replicas, ask, clock, self._doors.chance, metrics, config.node_id),
         )
 
     @property
@@ -473,10 +502,10 @@ class Node:
             self._dispatch.watch(self._remove_later(directory))
         if any(isinstance(fact, RegisterBrokerRecord | UnregisterBrokerRecord) for fact in facts):
             self._node_registered()
-        if any(isinstance(fact, UserScramCredentialRecord | RemoveUserScramCredentialRecord) for fact in facts):
+        if any(isinstance(fact, CREDENTIALS) for fact in facts):
             self.connections.end_where(
                 lambda peer: peer.login is not None and peer.login.is_revoked,
-                "its user was removed, or has another password",
+                "its user or token was removed, or has another password",
             )
         if any(isinstance(fact, RemoveTopicRecord) for fact in facts):
             self.groups.forget_deleted_topics()
@@ -485,7 +514,7 @@ class Node:
 
     def _node_registered(self) -> None:
         """An id may be another principal's from now on: what used it before is no node any more."""
-        principals = self._principals
+        principals = self.cluster.principals
         principals.metadata_changed(is_caught_up=self.cluster.metadata.is_caught_up)
         self.connections.end_where(
             lambda peer: peer.node_id >= 0 and not principals.may_be(peer.node_id, peer.authenticated_as),
@@ -528,7 +557,8 @@ class Node:
             forwarding=self.forwarding,
             quorum=self.cluster.quorum,
             quotas=ClientQuotas(self.image.quotas, self.config.quotas),
-            authorizer=self._authorizer(),
+            audit=self.audit,
+            authorizer=self.make_authorizer(),
             look=inspect_here,
         )
 
@@ -539,7 +569,7 @@ class Node:
         self.replicas.partitions.follow(self.image, is_caught_up=False)
         self.cluster.quorum.start(self.cluster.metadata)
         await self.cluster.metadata.wait_until_started()
-        self._principals.metadata_changed(is_caught_up=True)
+        self.cluster.principals.metadata_changed(is_caught_up=True)
         # What the metadata says of an earlier process of this node does not hold for this one: it may have lost what
         # was not synced, or its whole disk. Whatever it leads it leads in a new epoch.
         await self.cluster.liveness.register(ports)
@@ -613,12 +643,14 @@ class Node:
     async def stop(self) -> None:
         """Orderly: no new requests, everything synced and closed, the stop marked as clean."""
         self.is_ready = False
+        self._background.audit_store.flush()
         self._background.tracing.flush()  # while it still leads where that goes
         await self.cluster.liveness.shut_down()  # clients are served until others lead what was led here
         for listener in self._listeners.values():
             await listener.close()
         await self.connections.close_all()
         self._background.tracing.stop()
+        self._background.audit_store.stop()
         self.groups.runtime.close()
         self.transactions.close()
         self._verifier.close()
@@ -646,23 +678,3 @@ def _principal_of(config: NodeConfig, by_certificate: KafkaPrincipal) -> KafkaPr
     if login is None or login.username is None:
         return by_certificate
     return KafkaPrincipal(USER_TYPE, login.username)
-
-
-def group_config(groups: GroupsConfig, offsets: OffsetsConfig) -> GroupConfig:
-    """What the coordinator needs of these settings."""
-    return GroupConfig(
-        initial_rebalance_delay_ms=groups.group_initial_rebalance_delay_ms,
-        min_session_timeout_ms=groups.group_min_session_timeout_ms,
-        max_session_timeout_ms=groups.group_max_session_timeout_ms,
-        max_size=groups.group_max_size,
-        consumer_session_timeout_ms=groups.group_consumer_session_timeout_ms,
-        consumer_heartbeat_interval_ms=groups.group_consumer_heartbeat_interval_ms,
-        consumer_max_size=groups.group_consumer_max_size,
-        consumer_assignors=groups.group_consumer_assignors,
-        can_upgrade=groups.group_consumer_migration_policy in ("bidirectional", "upgrade"),
-        can_downgrade=groups.group_consumer_migration_policy in ("bidirectional", "downgrade"),
-        offset_metadata_max_bytes=offsets.offset_metadata_max_bytes,
-        offsets_commit_timeout_ms=offsets.offsets_commit_timeout_ms,
-        offsets_retention_ms=offsets.offsets_retention_minutes * 60_000,
-        offsets_retention_check_interval_ms=offsets.offsets_retention_check_interval_ms,
-    )

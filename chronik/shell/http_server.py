@@ -15,6 +15,8 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from chronik.shell.tls import PLAIN_HTTP, HttpTls
+
 if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
@@ -48,8 +50,9 @@ class _Loaded(NamedTuple):
 class HttpServer:
     """Serves one node's state until it is closed. Nothing that goes wrong here reaches the node."""
 
-    def __init__(self, node: Node, listening: socket.socket, bounds: HttpBounds) -> None:
+    def __init__(self, node: Node, listening: socket.socket, bounds: HttpBounds, tls: HttpTls) -> None:
         self._node = node
+        self._tls = tls
         self._bounds = bounds
         self._listening = listening
         self._loop = asyncio.get_running_loop()
@@ -60,9 +63,11 @@ class HttpServer:
         self.address: tuple[str, int] = (bound[0], bound[1])
 
     @classmethod
-    async def open(cls, node: Node, host: str, port: int, bounds: HttpBounds = USUAL_BOUNDS) -> HttpServer:
+    async def open(
+        cls, node: Node, host: str, port: int, bounds: HttpBounds = USUAL_BOUNDS, tls: HttpTls = PLAIN_HTTP
+    ) -> HttpServer:
         """Listen on this address; port 0 takes a free one. Raises OSError."""
-        server = cls(node, await _listen(host, port), bounds)
+        server = cls(node, await _listen(host, port), bounds, tls)
         server._loop.add_reader(server._listening, server._first_caller)
         return server
 
@@ -73,10 +78,21 @@ class HttpServer:
     async def _start(self) -> None:
         try:
             self._loaded = await asyncio.to_thread(_load, self._node, self._loop, self._bounds)
-            self._server = await self._loop.create_server(self._loaded.accept, sock=self._listening)
+            context = self._tls.context
+            self._server = await self._loop.create_server(
+                self._accepted,
+                sock=self._listening,
+                ssl=context,
+                ssl_handshake_timeout=None if context is None else self._bounds.request_s,
+            )
         except Exception:
             log.exception("metrics and health are not served")
             self._listening.close()
+
+    def _accepted(self) -> BoundedHttp:
+        assert self._loaded is not None
+        self._tls.reload_if_changed()
+        return self._loaded.accept()
 
     async def close(self) -> None:
         """Stop listening, let answers that are under way finish, hang up."""
@@ -112,9 +128,10 @@ def _load(node: Node, loop: asyncio.AbstractEventLoop, bounds: HttpBounds) -> _L
 
     from chronik.http.hosts import HostCheck, own_names
     from chronik.http.routes import build
+    from chronik.shell.http_access import with_access
     from chronik.shell.http_connection import HEADER_BYTES_MAX, BoundedHttp, HttpRefusals
 
-    app = HostCheck(build(node), own_names(node.config, socket.gethostname()))
+    app = HostCheck(with_access(build(node), node), own_names(node.config, socket.gethostname()))
     config = Config(
         app, http="h11", ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
         proxy_headers=False, server_header=False, date_header=False, h11_max_incomplete_event_size=HEADER_BYTES_MAX,

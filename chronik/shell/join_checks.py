@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import ssl
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from chronik import __version__
 from chronik.client.cluster_view import view_of
 from chronik.client.request import Address, NoAnswer, NotKafka, ask, written
+from chronik.client.security import PemStore, Security
 from chronik.core.config.addresses import VOTERS
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code
@@ -40,6 +40,31 @@ NODE_REQUESTS = (
 )  # fmt: skip
 EVERYWHERE = ("", "0.0.0.0", "::")
 LOOK_TIMEOUT_S = 1.0
+OPEN = Security()
+
+
+def as_a_node(config: NodeConfig) -> Security:
+    """How this node is let in by others before it is one of them: with its certificate, or by the nodes' user."""
+    inter_node, tls = config.listeners.inter_node, config.security
+    login = config.node_login
+    stores: dict[str, Any] = {}
+    if inter_node.is_encrypted:
+        stores = {
+            "authorities": _store(tls.ssl_truststore_location),
+            "certificate": _store(tls.ssl_keystore_location),
+            "is_name_checked": tls.ssl_endpoint_identification_algorithm == "https",
+        }
+    if login is not None:
+        stores |= {
+            "mechanism": config.sasl.sasl_mechanism_inter_broker_protocol,
+            "username": login.username,
+            "password": login.password,
+        }
+    return Security(inter_node.protocol, **stores)
+
+
+def _store(path: str | None) -> PemStore | None:
+    return None if path is None else PemStore(path)
 
 
 def refuse_own_address(config: NodeConfig) -> None:
@@ -88,7 +113,7 @@ def _voting(config: NodeConfig, voters: str) -> NodeConfig:
     return replace(config, quorum=replace(config.quorum, controller_quorum_voters=voters))
 
 
-async def with_voters(config: NodeConfig, files: Files, tls: ssl.SSLContext | None = None) -> NodeConfig:
+async def with_voters(config: NodeConfig, files: Files, security: Security = OPEN) -> NodeConfig:
     """The config with the voters of the cluster that is joined; waits until it tells them. Raises StartError."""
     if config.voters or not config.bootstrap_servers:
         return config
@@ -98,7 +123,7 @@ async def with_voters(config: NodeConfig, files: Files, tls: ssl.SSLContext | No
     rounds = 0
     while True:
         for address in config.bootstrap_servers:
-            found = await asyncio.to_thread(_voters_known_at, address, tls)
+            found = await asyncio.to_thread(_voters_known_at, address, security)
             if found:
                 joining = _voting(config, found)
                 if set(joining.voters) == {config.node_id}:  # that is another: this one has to ask where it is
@@ -106,22 +131,22 @@ async def with_voters(config: NodeConfig, files: Files, tls: ssl.SSLContext | No
                         f"cannot join: {written(address)} is a cluster whose one voter is node {config.node_id} too",
                         "give this node an id of its own (node.id)",
                     )
-                await refuse_strangers(config, tls)
+                await refuse_strangers(config, security)
                 files.replace(FOUND_VOTERS, found.encode())
                 return joining
         if rounds % STRANGERS_EVERY == 0:
-            await refuse_strangers(config, tls)
+            await refuse_strangers(config, security)
         rounds += 1
         await asyncio.sleep(FIND_EVERY_S)
 
 
-def _voters_known_at(address: Address, tls: ssl.SSLContext | None) -> str:
+def _voters_known_at(address: Address, security: Security) -> str:
     """As `controller.quorum.voters` has them; empty when there is no answer now."""
     from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
 
     topic = TopicData(topic_name="__cluster_metadata", partitions=(PartitionData(partition_index=0),))
     try:
-        answer = ask(address, DescribeQuorumRequest(topics=(topic,)), LOOK_TIMEOUT_S, tls=tls)
+        answer = ask(address, DescribeQuorumRequest(topics=(topic,)), LOOK_TIMEOUT_S, security=security)
     except NoAnswer:
         return ""
     parts = [part for each in answer.topics for part in each.partitions if part.error_code == Code.NONE]
@@ -133,14 +158,14 @@ def _voters_known_at(address: Address, tls: ssl.SSLContext | None) -> str:
     return ",".join(f"{voter}@{address}" for voter, address in addresses.items())
 
 
-async def refuse_twin(config: NodeConfig, tls: ssl.SSLContext | None = None) -> None:
+async def refuse_twin(config: NodeConfig, security: Security = OPEN) -> None:
     """A node of this number that lives already. Asked before this one listens, and only where it will not: a port that
     is taken here is found by listening. Raises StartError."""
     own = config.voters.get(config.node_id)
     if own is None or _is_of_this_node(*own, config):
         return
     try:
-        await asyncio.to_thread(ask, own, _what_is_spoken(), LOOK_TIMEOUT_S, tls=tls)
+        await asyncio.to_thread(ask, own, _what_is_spoken(), LOOK_TIMEOUT_S, security=security)
     except NoAnswer:
         return
     raise StartError(
@@ -149,20 +174,20 @@ async def refuse_twin(config: NodeConfig, tls: ssl.SSLContext | None = None) -> 
     )
 
 
-async def refuse_strangers(config: NodeConfig, tls: ssl.SSLContext | None = None) -> None:
+async def refuse_strangers(config: NodeConfig, security: Security = OPEN) -> None:
     """Ask the others what they speak and where they belong; who does not answer may come yet. Raises StartError."""
     others = [address for node_id, address in config.voters.items() if node_id != config.node_id]
     looks = (
-        asyncio.to_thread(_refuse_stranger, at, config.server.cluster_id, tls)
+        asyncio.to_thread(_refuse_stranger, at, config.server.cluster_id, security)
         for at in others or config.bootstrap_servers
     )
     await asyncio.gather(*looks)
 
 
-def _refuse_stranger(address: Address, cluster_id: str | None, tls: ssl.SSLContext | None) -> None:
+def _refuse_stranger(address: Address, cluster_id: str | None, security: Security) -> None:
     what_to_do = "see that its address is right, and that it has this version of chronik"
     try:
-        answer = ask(address, _what_is_spoken(), LOOK_TIMEOUT_S, tls=tls)
+        answer = ask(address, _what_is_spoken(), LOOK_TIMEOUT_S, security=security)
     except NotKafka as problem:
         raise StartError(f"there is no node of this cluster at {written(address)}: {problem}", what_to_do) from problem
     except NoAnswer:
@@ -170,7 +195,7 @@ def _refuse_stranger(address: Address, cluster_id: str | None, tls: ssl.SSLConte
     if words := _difference({each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}):
         raise StartError(f"the node at {written(address)} speaks another version: {words}", what_to_do)
     try:
-        found = view_of(address, LOOK_TIMEOUT_S, tls).cluster_id
+        found = view_of(address, LOOK_TIMEOUT_S, security=security).cluster_id
     except NoAnswer:
         return
     if cluster_id is not None and found and found != cluster_id:

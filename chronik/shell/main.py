@@ -31,6 +31,7 @@ from chronik.shell.errors import StartError
 from chronik.shell.files import RealFiles
 from chronik.shell.first_start import FirstStart
 from chronik.shell.first_users import make_first_users
+from chronik.shell.jwks import JwksKeys
 from chronik.shell.memory import memory_bytes, request_bytes_max
 from chronik.shell.network import RealNetwork
 from chronik.shell.settings import read_config_file
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 
 LOOK_AT_OTHERS_EVERY_S = 2.0
 LOOK_AT_CERTIFICATES_EVERY_S = 1.0
+THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 LOOK_AT_THE_DISK = "see that the disk has room and can be written to"
 
 
@@ -90,6 +92,8 @@ class House:
         self._tls = TlsContexts(config.security) if config.listeners.is_encrypted else None
         is_encrypted_between_nodes = config.listeners.inter_node.is_encrypted
         self._client_tls = self._tls.client if self._tls is not None and is_encrypted_between_nodes else None
+        self._let_in_by = join_checks.as_a_node(config)
+        self._token_keys = JwksKeys(config.sasl) if config.needs_token_keys else None
         self._lock = DataDirLock(config.server.log_dirs)
         self._descriptors = shared_out(raise_limit())
         self._files = RealFiles(config.server.log_dirs, self._descriptors.files)
@@ -122,8 +126,8 @@ class House:
         try:
             # All that can be refused before anything is written: a node that waits for others here may be stopped.
             proposed(self._files, config.node_id, chance, config.server.cluster_id)
-            self._config = config = await join_checks.with_voters(config, self._files, self._client_tls)
-            await join_checks.refuse_twin(config, self._client_tls)
+            self._config = config = await join_checks.with_voters(config, self._files, self._let_in_by)
+            await join_checks.refuse_twin(config, self._let_in_by)
             identity = settle(self._files, config.node_id, chance, config.server.cluster_id)
             log.info("%s", self._descriptors)
             self.node = Node(
@@ -139,8 +143,11 @@ class House:
                 connections_max=max(self._descriptors.connections - self._http_connections_max, 1),
                 request_bytes_max=request_bytes_max(memory_bytes()),
                 inspect=_inspect,
+                token_keys=self._token_keys,
                 principal=self._own_principal(),
             )
+            if self._token_keys is not None:
+                self._token_keys.start()
             if self._tls is not None:
                 self._watching = asyncio.get_running_loop().create_task(_reload_when_changed(self._tls))
             # Before the start, which in a cluster may wait for others: what it waits for can be looked at.
@@ -191,7 +198,7 @@ class House:
                 await asyncio.wait((starting,), timeout=LOOK_AT_OTHERS_EVERY_S)
                 if starting.done():
                     break
-                await join_checks.refuse_strangers(self._config, self._client_tls)
+                await join_checks.refuse_strangers(self._config, self._let_in_by)
             return await starting
         finally:
             starting.cancel()
@@ -201,9 +208,17 @@ class House:
         if where is None or self.node is None:
             return
         from chronik.shell.http_server import HttpBounds, HttpServer
+        from chronik.shell.tls import HttpTls
 
         try:
-            self._http = await HttpServer.open(self.node, *where, HttpBounds(self._http_connections_max))
+            tls = HttpTls(self._config.http.http_ssl_keystore_location)
+        except (OSError, ValueError) as problem:
+            raise StartError(
+                f"http.ssl.keystore.location cannot be used: {problem}",
+                "it must have a key, not encrypted, and its certificates, as PEM",
+            ) from problem
+        try:
+            self._http = await HttpServer.open(self.node, *where, HttpBounds(self._http_connections_max), tls)
         except OSError as problem:
             raise _listen_error(where, problem, "--http") from problem
 
@@ -219,6 +234,8 @@ class House:
         return None if self._http is None else self._http.address
 
     async def close(self) -> None:
+        if self._token_keys is not None:
+            self._token_keys.stop()
         if self._watching is not None:
             self._watching.cancel()
         if self._http is not None:
@@ -237,11 +254,18 @@ async def _reload_when_changed(tls: TlsContexts) -> None:
 
 def _warn_of_open_doors(config: NodeConfig) -> None:
     for point in config.listeners.all:
-        if point.protocol == PLAINTEXT and point.host not in ("localhost", "127.0.0.1", "::1"):
+        if point.protocol == PLAINTEXT and point.host not in THIS_MACHINE:
             log.warning(
                 "PLAINTEXT on %s: all who can reach it may read and change everything; see docs/security.md",
                 point.host,
             )
+    where = config.http.http_host_and_port
+    if where is not None and where[0] not in THIS_MACHINE and not config.http.is_login_needed:
+        log.warning(
+            "the HTTP port on %s: all who can reach it see topics, clients and the trace; see http.token.file and"
+            " http.basic.auth.enable",
+            where[0] or "every address",
+        )
 
 
 def _inspect(node: Node, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
@@ -305,7 +329,7 @@ async def _serve(config: NodeConfig, first_users: tuple[ScramUpsertion, ...]) ->
             return 0
         node = await opening
         http = house.http_address
-        where = f", metrics at http://{written(http)}/metrics" if http else ""
+        where = f", metrics at {config.http.http_scheme}://{written(http)}/metrics" if http else ""
         for key, (given, instead) in node.cluster.metadata.image.node_config.overruled().items():
             log.warning(
                 "%s = %s has no effect: for all nodes it is %s (kafka-configs.sh alters it)", key, given, instead

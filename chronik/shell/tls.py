@@ -99,6 +99,37 @@ def shown_certificate(config: SecurityConfig) -> Any:
         return None
 
 
+class HttpTls:
+    """The same for the HTTP port, which has a key store of its own; without one it is plain."""
+
+    def __init__(self, key_store: str | None) -> None:
+        """Raises OSError, ValueError."""
+        self._key_store = key_store
+        self._mark = _mark(key_store)
+        self.context: ssl.SSLContext | None = None
+        if key_store is not None:
+            self.context = self._loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+
+    def _loaded(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+        assert self._key_store is not None
+        context.load_cert_chain(self._key_store, password=_refuse_encrypted)
+        return context
+
+    def reload_if_changed(self) -> None:
+        """Before a connection: one that cannot be used is said, and the last good one stays."""
+        mark = _mark(self._key_store)
+        if self.context is None or mark == self._mark:
+            return
+        self._mark = mark
+        try:
+            self._loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))  # a key without its certificate would spoil the other
+            self._loaded(self.context)
+        except (OSError, ValueError) as problem:
+            log.error("the key store of the HTTP port has changed and cannot be used, the old one stays: %s", problem)
+
+
 def _mark(path: str | None) -> FileMark:
     if path is None:
         return None
@@ -142,3 +173,6 @@ def _load_stores(context: ssl.SSLContext, config: SecurityConfig) -> None:
 
 def _refuse_encrypted() -> str:
     raise ValueError("the private key is encrypted, and there is no setting for its password")
+
+
+PLAIN_HTTP = HttpTls(None)

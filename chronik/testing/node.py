@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from chronik.client.security import PLAIN_CONNECTION, Security
+from chronik.local_cluster.authority import write_secret
+from chronik.local_cluster.config import as_toml, has_secrets
 from chronik.local_cluster.secured import ADMIN, CLIENTS, FOLDER, NODES, ClusterSecurity
 from chronik.shell.ports import free_ports
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 POLL_S = 0.005
-_READY = re.compile(r"ready: Kafka clients at (\S+):(\d+)(?:, metrics at (http://\S+)/metrics)?")
+_READY = re.compile(r"ready: Kafka clients at (\S+):(\d+)(?:, metrics at (https?://\S+)/metrics)?")
 
 # Tests do not want to wait for members that never come.
 TEST_SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
@@ -113,8 +115,14 @@ class RunningNode:
         if self.secured is not None:
             command += ["--add-user", f"{ADMIN}=@{self.secured.password_file}"]
         command += ["--http", "127.0.0.1:0"]
+        secrets = {key: value for key, value in self.settings.items() if has_secrets({key: value})}
+        if secrets:  # others see a command line
+            config = Path(self.data_dir, "secrets.toml")
+            write_secret(config, as_toml(1, secrets))
+            command += ["--config", str(config)]
         for key, value in self.settings.items():
-            command += ["--set", f"{key}={value}"]
+            if key not in secrets:
+                command += ["--set", f"{key}={value}"]
         self._is_asked_to_stop = False
         with open(self.log_path, "ab") as printed:
             self._launched_at = printed.tell()

@@ -19,11 +19,12 @@ START_SECONDS_MAX = 60.0
 
 
 @contextlib.contextmanager
-def apache_kafka(jars: Path, folder: Path, config: Mapping[str, str]) -> Iterator[str]:
-    """A running Apache Kafka; gives its bootstrap address."""
+def apache_kafka(jars: Path, folder: Path, config: Mapping[str, str], more_listeners: str = "") -> Iterator[str]:
+    """A running Apache Kafka; gives its bootstrap address. Further listeners are as `,SSL://127.0.0.1:9093`."""
     port, controller_port = _free_ports(2)
     properties = folder / "server.properties"
     settings = _settings(folder / "logs", port, controller_port) | dict(config)
+    settings["listeners"] += more_listeners
     properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     storage = java_command(jars, "kafka.tools.StorageTool")
     cluster_id = "Y2hyb25pay10ZXN0cy4uLg"

@@ -18,6 +18,7 @@ CLASSES = {
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
@@ -43,6 +44,13 @@ class Tool:
         self._flags = [f"-XX:ArchiveClassesAtExit={archive}"]
         self("kafka-topics", "--list")
         self._flags = [f"-XX:SharedArchiveFile={archive}"]
+
+    @classmethod
+    def without_archive(cls, bootstrap: str) -> Tool:
+        """For a node where a tool has to log in, and so cannot be run without arguments."""
+        made = cls.__new__(cls)
+        made._bootstrap, made._flags = bootstrap, []
+        return made
 
     def at(self, bootstrap: str) -> Tool:
         """The same, told of another node."""

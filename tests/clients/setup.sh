@@ -62,7 +62,7 @@ install_jars() {
 # A bonus: where there is no Go, nothing is missing.
 build_franz_go() {
     command -v go >/dev/null || { echo "clients: franz-go is left out: there is no go" >&2; return; }
-    (cd "$here/go" && go build -o "$cache/franz-go-checks" .) || echo "clients: franz-go is left out: go build failed" >&2
+    (cd "$here/go" && go build -o "$cache/franz-go-checks" . && go build -o "$cache/franz-go-secured" ./secured) || echo "clients: franz-go is left out: go build failed" >&2
 }
 
 echo '*' >"$cache/.gitignore"

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.clients.jvm import CACHE, CLIENTS, jars_of
 
 FRANZ_GO = CACHE / "franz-go-checks"
+FRANZ_GO_SECURED = CACHE / "franz-go-secured"
 WAIT_SECONDS = 30.0
 KAFKA_PYTHON_POLL_MS = 5_000
 """kafka-python 3.0 drops the SyncGroup response that comes after the poll it joined in has ended, and never joins
@@ -102,6 +103,7 @@ def _why_missing(client: str) -> str | None:
         return _why_not_imported("pyspark") or _why_no_java()
     program, part = {
         "franz-go": ("go", FRANZ_GO),
+        "franz-go secured": ("go", FRANZ_GO_SECURED),
         "kcat": ("kcat", None),
         "openssl": ("openssl", None),
         "kafkajs": ("node", CLIENTS / "node" / "node_modules" / "kafkajs"),

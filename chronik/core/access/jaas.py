@@ -24,13 +24,14 @@ class JaasLogin:
     username: str | None = None
     password: str = field(default="", repr=False)
     users: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords by name
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # all of them
 
 
 def parse_jaas(text: str) -> JaasLogin:
     """Raises ValueError, without repeating what the line says: it has passwords."""
     options = jaas_options(text)
     users = {name.removeprefix(_USER): value for name, value in options.items() if name.startswith(_USER)}
-    return JaasLogin(options.get("username"), options.get("password", ""), users)
+    return JaasLogin(options.get("username"), options.get("password", ""), users, options)
 
 
 def jaas_options(text: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from chronik.core.access.oauth import OAUTHBEARER, OAuthExchange, Validator
 from chronik.core.access.principal import USER_TYPE, KafkaPrincipal
 from chronik.core.access.scram import (
     SCRAM_MECHANISMS,
@@ -21,11 +22,13 @@ from chronik.core.access.scram import (
     ScramCredential,
     ScramExchange,
     ScramMechanism,
+    TokenCredential,
 )
 from chronik.core.errors import Code, Refused
 
 PLAIN = "PLAIN"
-SASL_MECHANISMS = (PLAIN, *SCRAM_MECHANISMS)
+NODE_MECHANISMS = (PLAIN, *SCRAM_MECHANISMS)  # by which nodes log in to each other
+SASL_MECHANISMS = (*NODE_MECHANISMS, OAUTHBEARER)
 PLAIN_BYTES_MAX = 4096
 
 # What is known of a user's password for a mechanism, None: there is no such user.
@@ -85,27 +88,41 @@ class SaslServer:
     plain_users: Mapping[str, str] = field(default_factory=dict, repr=False)
     credentials: Credentials = lambda user, mechanism: None
     session_ms: int = 0  # how long a login lasts; 0: as long as the connection
+    validate: Validator | None = None  # of tokens, where they are taken
+    wall_ms: Callable[[], int] = lambda: 0
+    tokens: Callable[[str, ScramMechanism], TokenCredential | None] | None = None  # delegation tokens, where there are
 
     def begin(self, mechanism: str) -> Exchange:
         if mechanism == PLAIN:
             return PlainExchange(self.plain_users)
+        if mechanism == OAUTHBEARER:
+            assert self.validate is not None  # or it would not be one of the mechanisms
+            return OAuthExchange(self.validate)
         scram = SCRAM_MECHANISMS[mechanism]
-        return ScramExchange(scram, lambda user: self.credentials(user, scram), self.nonce(), self.decoy_key)
+        tokens = self.tokens
+        return ScramExchange(
+            scram,
+            lambda user: self.credentials(user, scram),
+            self.nonce(),
+            self.decoy_key,
+            None if tokens is None else lambda token_id: tokens(token_id, scram),
+        )
 
 
 class SaslLogin:
     """Of one connection."""
 
     __slots__ = (
-        "_credential",
         "_exchange",
         "_mechanism",
         "_now_ms",
         "_on_principal",
+        "_scram",
         "_server",
         "ends_ms",
         "is_raw",
         "principal",
+        "session_lifetime_ms",
     )
 
     def __init__(
@@ -116,8 +133,9 @@ class SaslLogin:
         self._on_principal = on_principal
         self._mechanism = ""
         self._exchange: Exchange | None = None
-        self._credential: ScramCredential | None = None  # with which it logged in, where that may be taken away
+        self._scram: ScramExchange | None = None  # by which it logged in: what it used may be taken away
         self.principal: KafkaPrincipal | None = None
+        self.session_lifetime_ms = 0  # of the last login, for the response: 0 for ever
         self.ends_ms: int | None = None  # when it has to log in anew
         self.is_raw = False  # the mechanism's messages come without Kafka's headers: after version 0 of the handshake
 
@@ -130,13 +148,17 @@ class SaslLogin:
 
     @property
     def is_revoked(self) -> bool:
-        """Whether its user is gone, or has another password by now."""
-        if self.principal is None or self._credential is None:
-            return False
+        """Whether its user or token is gone, or has another password by now."""
+        scram = self._scram
         try:
-            return self._server.credentials(self.principal.name, SCRAM_MECHANISMS[self._mechanism]) != self._credential
+            return scram is not None and scram.current() != scram.credential
         except NotReady:
             return False
+
+    @property
+    def is_token(self) -> bool:
+        """Whether it logged in with a delegation token: then it can ask for none."""
+        return self._scram is not None and self._scram.is_token
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -151,6 +173,7 @@ class SaslLogin:
         if self.principal is not None and mechanism != self._mechanism:
             raise Refused(Code.SASL_AUTHENTICATION_FAILED, "the mechanism cannot be changed when logging in anew")
         self._mechanism, self.is_raw = mechanism, is_raw
+        self.session_lifetime_ms = 0  # until it is logged in anew
         self._exchange = self._server.begin(mechanism)
 
     def step(self, message: bytes) -> bytes:
@@ -165,13 +188,17 @@ class SaslLogin:
             if self.principal is not None and principal != self.principal:
                 raise AuthenticationFailed("Cannot change principals during re-authentication")
             self._exchange, self.is_raw, self.principal = None, False, principal
-            self._credential = exchange.credential if isinstance(exchange, ScramExchange) else None
-            lifetime_ms = self.session_lifetime_ms
-            self.ends_ms = self._now_ms() + lifetime_ms if lifetime_ms else None
+            self._scram = exchange if isinstance(exchange, ScramExchange) else None
+            self.session_lifetime_ms = self._lifetime_of(exchange)
+            self.ends_ms = self._now_ms() + self.session_lifetime_ms if self.session_lifetime_ms else None
             self._on_principal(principal)
         return answer
 
-    @property
-    def session_lifetime_ms(self) -> int:
-        """The response once it is logged in: how long that lasts, 0 for ever."""
-        return self._server.session_ms if self.principal is not None and self._exchange is None else 0
+    def _lifetime_of(self, exchange: Exchange) -> int:
+        """How long the login lasts, 0 for ever: never longer than the token."""
+        longest_ms = self._server.session_ms
+        if not isinstance(exchange, OAuthExchange | ScramExchange) or exchange.expires_ms is None:
+            return longest_ms
+        # One that is only let in for the difference of clocks is over at once, as in Kafka.
+        left_ms = max(exchange.expires_ms - self._server.wall_ms(), 1)
+        return min(longest_ms, left_ms) if longest_ms else left_ms

@@ -22,11 +22,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chronik.core.access.jaas import JaasLogin
+from chronik.core.access.oauth import ClaimRules
 from chronik.core.access.principal import USER_TYPE, KafkaPrincipal
 from chronik.core.access.sasl import PLAIN
 from chronik.core.config.addresses import VOTERS
 from chronik.core.config.definitions import BadConfig, Section, Setting, parse_known, settings_of, unknown_key
+from chronik.core.config.sections.audit import AuditConfig
 from chronik.core.config.sections.connections import ConnectionsConfig
+from chronik.core.config.sections.delegation import SECRET_KEY, DelegationConfig
 from chronik.core.config.sections.fetch import FetchConfig
 from chronik.core.config.sections.groups import GroupsConfig
 from chronik.core.config.sections.http import HttpConfig
@@ -37,7 +40,7 @@ from chronik.core.config.sections.offsets import OffsetsConfig
 from chronik.core.config.sections.quorum import QuorumConfig
 from chronik.core.config.sections.quotas import QuotasConfig
 from chronik.core.config.sections.replication import ReplicationConfig
-from chronik.core.config.sections.sasl import JAAS, SaslConfig, is_jaas, login_of
+from chronik.core.config.sections.sasl import JAAS, JWKS_URL, SaslConfig, is_jaas, login_of, unsecured_rules
 from chronik.core.config.sections.security import SecurityConfig
 from chronik.core.config.sections.server import ServerConfig
 from chronik.core.config.sections.topics import TopicsConfig
@@ -73,8 +76,10 @@ class NodeConfig:
     upkeep: UpkeepConfig = field(default_factory=UpkeepConfig)
     groups: GroupsConfig = field(default_factory=GroupsConfig)
     offsets: OffsetsConfig = field(default_factory=OffsetsConfig)
+    delegation: DelegationConfig = field(default_factory=DelegationConfig)
     transactions: TransactionsConfig = field(default_factory=TransactionsConfig)
     trace: TraceConfig = field(default_factory=TraceConfig)
+    audit: AuditConfig = field(default_factory=AuditConfig)
 
     # The layers these values come from, as text by Kafka's name
     given: Mapping[str, str] = field(default_factory=dict)
@@ -91,7 +96,7 @@ class NodeConfig:
         of_listeners: dict[str, int] = {}
         for key, text in values.items():
             name = ALIASES.get(key, key)
-            if is_jaas(key):
+            if is_jaas(key) or key == SECRET_KEY:
                 jaas[key.lower()] = text
                 continue
             if (limit := listener_limit(key)) is not None:
@@ -113,6 +118,22 @@ class NodeConfig:
     def login_of(self, listener: str, mechanism: str) -> JaasLogin:
         """The users of a listener and mechanism, and what a node logs in with. Raises BadConfig."""
         return login_of(self.jaas, listener, mechanism)
+
+    def unsecured_rules(self, listener: str) -> ClaimRules | None:
+        """What a token that nothing has signed must say, where such are taken. Raises BadConfig."""
+        return unsecured_rules(self.jaas, listener)
+
+    @property
+    def token_key(self) -> str | None:
+        """Of which the secrets of delegation tokens are made; None where there are none."""
+        return self.jaas.get(SECRET_KEY) or None
+
+    @property
+    def needs_token_keys(self) -> bool:
+        """Whether some listener takes signed tokens. Raises BadConfig."""
+        return self.sasl.takes_tokens and any(
+            self.unsecured_rules(point.name) is None for point in self.listeners.all if point.is_sasl
+        )
 
     def limit_of(self, listener: str, key: str) -> int | None:
         """What `listener.name.<listener>.<key>` says; None: nothing."""
@@ -212,6 +233,8 @@ class NodeConfig:
                     JAAS,
                     f'sasl.jaas.config has no user for PLAIN on {listener}: each is an option user_NAME="PASSWORD"',
                 )
+        if self.needs_token_keys and self.sasl.sasl_oauthbearer_jwks_endpoint_url is None:
+            raise BadConfig(JWKS_URL, f"{JWKS_URL} is missing: OAUTHBEARER needs the keys that sign tokens")
 
     def _check_node_login(self, login: JaasLogin) -> None:
         mechanism = self.sasl.sasl_mechanism_inter_broker_protocol

@@ -24,7 +24,13 @@ from chronik.core.machines.metadata.commands import CreateInternalTopic, Metadat
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.machine import AnyMetadataCommand, MetadataMachine
 from chronik.core.machines.metadata.records import MetadataRecord, decode, encode
-from chronik.core.machines.metadata.sessions import BalanceLookedAt, BrokerSeen, ControllerConfig, MetadataFact
+from chronik.core.machines.metadata.sessions import (
+    BalanceLookedAt,
+    BrokerSeen,
+    ControllerConfig,
+    MetadataFact,
+    TokensLookedAt,
+)
 from chronik.core.machines.metadata.snapshots import gone_since, records_of
 from chronik.core.ports import Files
 from chronik.core.raft import snapshot_file
@@ -154,7 +160,7 @@ class Metadata:
 
     def _decided(self, facts: list[MetadataFact]) -> None:
         """The machine has written these, and goes on from there."""
-        durable = [fact for fact in facts if not isinstance(fact, BrokerSeen | BalanceLookedAt)]
+        durable = [fact for fact in facts if not isinstance(fact, BrokerSeen | BalanceLookedAt | TokensLookedAt)]
         if durable:
             end_offset = self._quorum.log.end_offset
             self._proposed.append(_Proposed(end_offset - len(durable), end_offset, durable))

@@ -14,6 +14,8 @@ import asyncio
 from collections.abc import Callable
 
 from chronik.api.call import Peer
+from chronik.core.access.delegation_tokens import DelegationToken, TokenCredentials
+from chronik.core.access.oauth import TokenKeys, Validator, unsecured_claims
 from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 from chronik.core.access.sasl import PLAIN, Credentials, NotReady, SaslLogin, SaslServer
 from chronik.core.access.scram import (
@@ -31,8 +33,19 @@ from chronik.core.ports import Chance, Clock
 class Authentication:
     """For the connections of all listeners."""
 
-    def __init__(self, config: NodeConfig, clock: Clock, chance: Chance, credentials: Credentials) -> None:
-        """`credentials` are those of the metadata log; it raises NotReady while they are not known."""
+    def __init__(
+        self,
+        config: NodeConfig,
+        clock: Clock,
+        chance: Chance,
+        credentials: Credentials,
+        token_keys: TokenKeys | None = None,
+        find_token: Callable[[str], DelegationToken | None] = lambda token_id: None,
+    ) -> None:
+        """`credentials` are those of the metadata log; it raises NotReady while they are not known. `token_keys`:
+        those that sign tokens, where such are taken. `find_token`: the delegation tokens of the metadata log."""
+        key = config.token_key
+        tokens = None if key is None else TokenCredentials(key, find_token, clock.now_ms)
         self._identifying = frozenset(
             point.name
             for point in config.listeners.all
@@ -53,6 +66,9 @@ class Authentication:
                 config.login_of(point.name, PLAIN).users,
                 known if point.name in self._node_listeners else credentials,
                 config.sasl.connections_max_reauth_ms,
+                _validator(config, point.name, clock, token_keys),
+                clock.now_ms,
+                tokens,
             )
             for point in config.listeners.all
             if point.is_sasl
@@ -82,6 +98,16 @@ class Authentication:
             principal = KafkaPrincipal(USER_TYPE, self._name_of(distinguished_name(certificate["subject"])))
         peer.authenticate_as(principal)
         peer.may_be_node = may_be_node and bool(certificate) and principal in self._super_users
+
+
+def _validator(config: NodeConfig, listener: str, clock: Clock, keys: TokenKeys | None) -> Validator | None:
+    if not config.sasl.takes_tokens:
+        return None
+    unsecured, signed = config.unsecured_rules(listener), config.sasl.claim_rules
+    if unsecured is not None:
+        return lambda token: unsecured.check(unsecured_claims(token), clock.now_ms())
+    assert keys is not None  # whatever builds a node sees to it
+    return lambda token: signed.check(keys.claims(token), clock.now_ms())
 
 
 def _with_node_user(config: NodeConfig, chance: Chance, credentials: Credentials) -> Credentials:

@@ -16,6 +16,7 @@ from enum import Enum, auto
 from typing import Protocol, TypeAlias, cast
 
 from chronik.api.call import Peer
+from chronik.core.access.principal import ANONYMOUS
 from chronik.core.access.ssl_principal import NoMatchingRule
 from chronik.core.ports import FileSlice, Outgoing
 from chronik.core.types import Buffer
@@ -132,6 +133,7 @@ class Connections:
         request_bytes_max: int = DEFAULT_BYTES,
         pace: Pace = PATIENT,
         on_closed: Callable[[int], None] = lambda connection_id: None,
+        on_login: Callable[[Peer, str | None], None] = lambda peer, problem: None,
         authentication: Authentication | None = None,
         frame_bytes_max_before_login: int = 524_288,
         login_s: float = 10.0,
@@ -141,6 +143,7 @@ class Connections:
         self.starter = starter
         self.on_closed = on_closed  # called with each connection that has ended
         self.send_now = send_now
+        self.on_login = on_login  # called when a certificate has said what a client is, or why it is none
         self.authentication = authentication
         self.quotas = quotas or ConnectionQuotas()
         self.memory = RequestMemory(request_bytes_max, frame_bytes_max, lambda: list(self.open.values()), pace)
@@ -286,7 +289,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._all.authentication.authenticate(self._peer, transport, self._logged_in)
             except NoMatchingRule as problem:
                 log.warning("closing the connection of %s: %s", self._peer.host, problem)
+                self._all.on_login(self._peer, str(problem))
                 self.abort()
+            else:
+                if self._peer.principal is not ANONYMOUS:
+                    self._all.on_login(self._peer, None)
 
         if self._peer.login is not None:
             self._inbox.limit(self._all.frame_bytes_max_before_login, "sasl.server.max.receive.size")

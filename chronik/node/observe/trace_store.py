@@ -20,7 +20,7 @@ import cramjam
 from chronik.core.errors import Refused
 from chronik.core.machines.metadata.commands import CreateInternalTopic
 from chronik.core.machines.metadata.image import MetadataImage
-from chronik.core.machines.metadata.names import TRACE_TOPIC
+from chronik.core.machines.metadata.names import AUDIT_TOPIC, TRACE_TOPIC
 from chronik.core.ports import Chance, Clock
 from chronik.core.records.batch import MAGIC, BatchHeader
 from chronik.core.records.payload import Header, Record, assemble, write_record
@@ -188,8 +188,8 @@ class TraceStore:
 
 
 def is_sync_awaited(replica: Replica) -> bool:
-    """Whether a response may wait for this replica's syncs; for those of the trace none does."""
-    return replica.topic != TRACE_TOPIC
+    """Whether a response may wait for this replica's syncs; for those of the trace and the audit trail none does."""
+    return replica.topic not in (TRACE_TOPIC, AUDIT_TOPIC)
 
 
 def packed_batch(record: Record) -> bytearray:

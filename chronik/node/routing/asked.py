@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from chronik.api import authorization
+from chronik.api import auditing
 from chronik.api.call import Call
 from chronik.api.context import RequestContext
 from chronik.core.ports import Outgoing
@@ -45,5 +45,5 @@ class Asked(NamedTuple):
 
     async def here(self, request: Any) -> Any:
         """This node's response to the request or a part of it. Raises Refused."""
-        response = authorization.handle(self.module, self.name, request, self.call.caller, self.context)
+        response = auditing.handle(self.module, self.name, request, self.call.caller, self.context)
         return await response if asyncio.iscoroutine(response) else response

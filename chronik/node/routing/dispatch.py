@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import ModuleType
 from typing import Any
 
-from chronik.api import authorization, sasl_authenticate, throttling
+from chronik.api import auditing, authorization, sasl_authenticate, throttling
 from chronik.api.call import AnswerSlot, Call, Peer
 from chronik.api.context import HeldUp, RequestContext
 from chronik.api.refusals import trace_refused_request
@@ -137,12 +137,20 @@ class Dispatch:
             message = await sasl_authenticate.step(bytes(call.frame), call.caller, self._context)
         except Refused as refused:
             self._metrics.refused(SASL_AUTHENTICATE, refused.code)
+            self._context.audit.login_refused(call.caller, str(refused.message))
             call.answer(None)
             return
         except NotReady:
             call.answer(None)
             return
+        self._say_login(call)
         call.answer((len(message).to_bytes(4, "big") + message,))
+
+    def _say_login(self, call: Call) -> None:
+        """That it has logged in, if that was its last message."""
+        login = call.peer.login
+        if login is not None and login.principal is not None:
+            self._context.audit.login(call.peer.caller_for(call.header), "SASL")
 
     def _is_identified(self, module: ModuleType, request: Any, call: Call) -> bool:
         """False: it says that it is a node which is another principal's, and that has been answered."""
@@ -153,6 +161,7 @@ class Dispatch:
         if node_id >= 0 and not self._may_be(node_id, peer.authenticated_as):
             reason = f"{peer.authenticated_as} may not be node {node_id}"
             log.warning("closing the connection of %s: %s", peer.host, reason)
+            self._context.audit.login_refused(call.caller, reason)
             peer.is_refused = True
             self._answer_problem(module, request, call, Refused(Code.CLUSTER_AUTHORIZATION_FAILED, reason))
             return False
@@ -224,7 +233,7 @@ class Dispatch:
     def _handle(self, module: ModuleType, request: Any, call: Call) -> None:
         try:
             name = EVERY_API[call.header.api_key].name
-            response = authorization.handle(module, name, request, call.caller, self._context)
+            response = auditing.handle(module, name, request, call.caller, self._context)
         except Exception as problem:
             self._answer_problem(module, request, call, problem)
             return
@@ -241,6 +250,8 @@ class Dispatch:
         except Exception as problem:
             self._answer_problem(module, request, call, problem)
             return
+        if call.header.api_key == SASL_AUTHENTICATE:
+            self._say_login(call)
         self._answer(module, request, call, response)
 
     def _is_metered(self, call: Call) -> bool:
@@ -280,6 +291,7 @@ class Dispatch:
         else:
             self._fault(call, problem)
         if caller.login is not None and header.api_key in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
+            self._context.audit.login_refused(caller, str(message))
             call.peer.is_refused = True  # where there is no SASL, it is a request like others that are refused
         try:
             response = module.refuse(request, code, message)

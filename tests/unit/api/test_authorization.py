@@ -37,8 +37,7 @@ INCLUDES = {
     O.DESCRIBE_CONFIGS: (O.DESCRIBE_CONFIGS, O.ALTER_CONFIGS, O.ALL),
 }
 
-# What a request that is refused whole needs. Written from knowledge of Kafka's "Operations and Resources on Protocols",
-# not compared with that page line by line yet.
+# What a request that is refused whole needs: held against Kafka's documentation in test_kafka_rights.
 WHOLE = {
     "describe_log_dirs": (O.DESCRIBE, R.CLUSTER),
     "describe_acls": (O.DESCRIBE, R.CLUSTER),

@@ -94,7 +94,7 @@ def test_a_filter_that_is_refused_gets_no_entries() -> None:
     assert described(fake_context(), ("user", 0, None)) == Code.INVALID_REQUEST
 
 
-def test_only_the_controller_decides_and_every_entity_is_told() -> None:
+def test_only_the_controller_decides_and_every_entity_is_answered() -> None:
     context = fake_context(brokers=(1, 2))
     metadata_of(context).controller_id = 2
     entries = [entry({"user": name}, ("producer_byte_rate", 1.0)) for name in ("alice", "bob")]

@@ -73,8 +73,9 @@ def test_the_requests_behind_which_the_next_may_start_are_those_that_wait_for_ot
     assert names.isdisjoint({"create_topics", "delete_topics", "metadata", "api_versions", "init_producer_id"})
 
 
-# The requests that need no permission: by them a client finds out what it may ask, and where.
+# The requests that need no permission: by them a client finds out what it may ask, and where; a token says whose it is.
 UNGUARDED = {"api_versions", "describe_cluster", "sasl_handshake", "sasl_authenticate"}
+UNGUARDED |= {"renew_delegation_token", "expire_delegation_token"}
 
 
 @pytest.mark.parametrize("api", EVERY_API.values(), ids=lambda api: api.name)

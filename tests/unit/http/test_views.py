@@ -11,7 +11,13 @@ from chronik.core.machines.groups.consumer_group import ConsumerGroup
 from chronik.core.machines.metadata.brokers import register_broker
 from chronik.core.machines.metadata.commands import RegisterBroker
 from chronik.core.machines.metadata.records import PartitionRecord, TopicRecord
-from chronik.core.machines.metadata.sessions import BalanceLookedAt, BrokerSeen, BrokerSessions, ControllerConfig
+from chronik.core.machines.metadata.sessions import (
+    BalanceLookedAt,
+    BrokerSeen,
+    BrokerSessions,
+    ControllerConfig,
+    TokensLookedAt,
+)
 from chronik.http import views
 from chronik.trace.reading import PartitionReading
 from chronik.wire.versions import FETCH, PRODUCE
@@ -174,7 +180,7 @@ def test_a_node_knows_its_place_in_the_cluster() -> None:
             node.image, BrokerSessions(), ControllerConfig(own_id=7), RegisterBroker(broker_id, bytes(16), "h", 1), 0
         )
         for fact in facts:
-            if not isinstance(fact, BrokerSeen | BalanceLookedAt):
+            if not isinstance(fact, BrokerSeen | BalanceLookedAt | TokensLookedAt):
                 node.image.apply(fact)
     node.image.apply(TopicRecord("orders", bytes(16)))
     for number, (leader, in_sync) in enumerate([(7, (7, 8)), (7, (7,)), (8, (8,)), (-1, ())]):

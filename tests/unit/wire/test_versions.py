@@ -19,7 +19,6 @@ OURS = {
 # What Kafka 4.4 has and we have not: docs/gaps.md says what happens instead.
 MISSING = {
     "alter_replica_log_dirs", "assign_replicas_to_dirs",  # log directories
-    "create_delegation_token", "renew_delegation_token", "expire_delegation_token", "describe_delegation_token",
     "get_telemetry_subscriptions", "push_telemetry",
     "share_group_heartbeat", "share_group_describe", "share_fetch", "share_acknowledge",
     "initialize_share_group_state", "read_share_group_state", "write_share_group_state", "delete_share_group_state",

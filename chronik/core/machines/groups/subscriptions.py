@@ -13,7 +13,13 @@ from chronik.core.machines.groups.pattern import BadPattern, Pattern
 
 # A regex never means these. (Kafka lets `.*` match them; a consumer would read our own book-keeping.)
 # The metadata machine has a list of its own, which is not known here; a test holds them together.
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__chronik_trace")
+INTERNAL_TOPICS = (
+    "__consumer_offsets",
+    "__transaction_state",
+    "__share_group_state",
+    "__chronik_trace",
+    "__chronik_audit",
+)
 
 
 @lru_cache(maxsize=256)

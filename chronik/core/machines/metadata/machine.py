@@ -65,12 +65,22 @@ from chronik.core.machines.metadata.sessions import (
     BrokerSessions,
     ControllerConfig,
     MetadataFact,
+    TokensLookedAt,
+)
+from chronik.core.machines.metadata.token_changes import (
+    CreateToken,
+    ExpireToken,
+    RenewToken,
+    create_token,
+    expire_token,
+    renew_token,
+    tokens_over,
 )
 from chronik.core.machines.metadata.topics import create_internal_topic, create_partitions, create_topics, delete_topics
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 
-AnyMetadataCommand: TypeAlias = (
+AnyOtherCommand: TypeAlias = (
     CreateTopics
     | CreateInternalTopic
     | DeleteTopics
@@ -90,6 +100,7 @@ AnyMetadataCommand: TypeAlias = (
     | ElectLeaders
     | AlterReassignments
 )
+AnyMetadataCommand: TypeAlias = AnyOtherCommand | CreateToken | RenewToken | ExpireToken
 
 
 class MetadataMachine:
@@ -104,11 +115,25 @@ class MetadataMachine:
         self, ticket: int, command: AnyMetadataCommand, now_ms: int, wall_ms: int | None = None
     ) -> Decision[MetadataFact]:
         """What follows from a command. Raises Refused where a command is about one thing and the answer is no.
-        No record has a time, so the wall clock does not matter."""
-        facts, answer = self._decided(command, now_ms)
+        Only tokens have times that outlive the process, by the wall clock."""
+        if isinstance(command, CreateToken | RenewToken | ExpireToken):
+            facts, answer = self._decided_of_token(command, now_ms if wall_ms is None else wall_ms)
+        else:
+            facts, answer = self._decided(command, now_ms)
         return Decision([*facts], [Reply(ticket, answer)])
 
-    def _decided(self, command: AnyMetadataCommand, now_ms: int) -> tuple[Sequence[MetadataFact], object]:
+    def _decided_of_token(
+        self, command: CreateToken | RenewToken | ExpireToken, wall_ms: int
+    ) -> tuple[Sequence[MetadataFact], object]:
+        match command:
+            case CreateToken():
+                return create_token(self.image, command, wall_ms)
+            case RenewToken():
+                return renew_token(self.image, command, wall_ms)
+            case ExpireToken():
+                return expire_token(self.image, command, wall_ms)
+
+    def _decided(self, command: AnyOtherCommand, now_ms: int) -> tuple[Sequence[MetadataFact], object]:
         match command:
             case CreateTopics():
                 return create_topics(self.image, command)
@@ -157,7 +182,11 @@ class MetadataMachine:
         return [ProducerIdsRecord(command.broker_id, epoch, block.end_id)], block
 
     def expire(self, now_ms: int, wall_ms: int | None = None) -> Decision[MetadataFact]:
-        """Brokers that fell silent are fenced, one a call; leaders go back to the preferred replicas."""
+        """Brokers that fell silent are fenced, one a call; leaders go back to the preferred replicas; tokens that are
+        over are removed."""
+        if self.sessions.are_tokens_due(self.image, now_ms):
+            over = tokens_over(self.image, now_ms if wall_ms is None else wall_ms)
+            return Decision([*over, TokensLookedAt(now_ms)])
         facts = sessions_expired(self.image, self.sessions, self.controller, now_ms)
         return Decision(facts or balance_due(self.image, self.sessions, self.controller, now_ms))
 
@@ -165,13 +194,13 @@ class MetadataMachine:
         return self.sessions.next_deadline_ms(self.image, self.controller)
 
     def apply(self, fact: MetadataFact) -> None:
-        if isinstance(fact, BrokerSeen | BalanceLookedAt):
+        if isinstance(fact, BrokerSeen | BalanceLookedAt | TokensLookedAt):
             self.sessions.apply(fact)
         else:
             self.image.apply(fact)
 
     def encode(self, fact: MetadataFact) -> LogRecord:
-        assert not isinstance(fact, BrokerSeen | BalanceLookedAt)  # they are not durable
+        assert not isinstance(fact, BrokerSeen | BalanceLookedAt | TokensLookedAt)  # they are not durable
         return LogRecord(key=None, value=encode(fact))
 
     def replay(self, record: LogRecord) -> None:

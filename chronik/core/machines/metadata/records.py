@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from chronik.core.access.acls import Acl, AclPatternType, AclPermission
+from chronik.core.access.delegation_tokens import DelegationToken
 from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Corrupt
 from chronik.core.quotas.entities import QuotaEntity
@@ -250,6 +251,38 @@ class RemoveUserScramCredentialRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class DelegationTokenRecord:
+    """Its secret is not in it, but made of its id and the key of the nodes."""
+
+    durable: ClassVar[bool] = True
+    owner: str = field_of(STRING)
+    requester: str = field_of(STRING)
+    renewers: tuple[str, ...] = field_of(array_of(STRING))
+    issue_timestamp: int = field_of(INT64)
+    max_timestamp: int = field_of(INT64)
+    expiration_timestamp: int = field_of(INT64)
+    token_id: str = field_of(STRING)
+
+
+def token_record(token: DelegationToken) -> DelegationTokenRecord:
+    return DelegationTokenRecord(
+        str(token.owner),
+        str(token.requester),
+        tuple(map(str, token.renewers)),
+        token.issued_ms,
+        token.max_ms,
+        token.expires_ms,
+        token.token_id,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveDelegationTokenRecord:
+    durable: ClassVar[bool] = True
+    token_id: str = field_of(STRING)
+
+
+@dataclass(frozen=True, slots=True)
 class QuotaEntityData:
     """One part of what a quota is about; without a name, the default."""
 
@@ -277,6 +310,8 @@ AccessRecord: TypeAlias = (
     | RemoveAccessControlEntryRecord
     | UserScramCredentialRecord
     | RemoveUserScramCredentialRecord
+    | DelegationTokenRecord
+    | RemoveDelegationTokenRecord
 )
 MetadataRecord: TypeAlias = (
     RegisterBrokerRecord
@@ -302,6 +337,7 @@ _WRITTEN: dict[type[MetadataRecord], tuple[int, int]] = {
     ConfigRecord: (4, 0),
     PartitionChangeRecord: (5, 0),
     RemoveTopicRecord: (9, 0),
+    DelegationTokenRecord: (10, 0),
     UserScramCredentialRecord: (11, 0),
     FeatureLevelRecord: (12, 0),
     ClientQuotaRecord: (14, 0),
@@ -310,6 +346,7 @@ _WRITTEN: dict[type[MetadataRecord], tuple[int, int]] = {
     AccessControlEntryRecord: (18, 0),
     RemoveAccessControlEntryRecord: (19, 0),
     RemoveUserScramCredentialRecord: (22, 0),
+    RemoveDelegationTokenRecord: (26, 0),
 }
 # Versions that differ from the written one in nothing but tags, which are read when they are there.
 _ALSO_READ: dict[type[MetadataRecord], tuple[int, ...]] = {

@@ -69,8 +69,16 @@ class BalanceLookedAt:
     looked_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class TokensLookedAt:
+    """Delegation tokens that are over were looked for."""
+
+    durable: ClassVar[bool] = False
+    looked_ms: int
+
+
 # What can become true in the metadata machine: records of its log, and what is known of brokers' sessions.
-MetadataFact: TypeAlias = MetadataRecord | BrokerSeen | BalanceLookedAt
+MetadataFact: TypeAlias = MetadataRecord | BrokerSeen | BalanceLookedAt | TokensLookedAt
 
 
 class BrokerSessions:
@@ -79,13 +87,25 @@ class BrokerSessions:
     def __init__(self) -> None:
         self._seen: dict[int, BrokerSeen] = {}
         self.balanced_ms: int | None = None
+        self._tokens_looked_ms: int | None = None
 
-    def apply(self, fact: BrokerSeen | BalanceLookedAt) -> None:
+    def apply(self, fact: BrokerSeen | BalanceLookedAt | TokensLookedAt) -> None:
         match fact:
             case BrokerSeen():
                 self._seen[fact.broker_id] = fact
             case BalanceLookedAt():
                 self.balanced_ms = fact.looked_ms
+            case TokensLookedAt():
+                self._tokens_looked_ms = fact.looked_ms
+
+    def are_tokens_due(self, image: MetadataImage, now_ms: int) -> bool:
+        """Whether tokens that are over are to be looked for."""
+        return bool(image.access.tokens) and now_ms >= self._tokens_due_ms(image)
+
+    def _tokens_due_ms(self, image: MetadataImage) -> int:
+        looked_ms = self._tokens_looked_ms
+        interval_ms = image.node_config.delegation.delegation_token_expiry_check_interval_ms
+        return 0 if looked_ms is None else looked_ms + interval_ms
 
     def of(self, broker: Broker) -> BrokerSeen | None:
         """The last word of this registration of a broker."""
@@ -125,4 +145,6 @@ class BrokerSessions:
         if config.auto_leader_rebalance_enable and not image.holdings.is_balanced:
             is_new = self.balanced_ms is None
             deadlines.append(0 if is_new else (self.balanced_ms or 0) + config.leader_imbalance_check_interval_ms)
+        if image.access.tokens:
+            deadlines.append(self._tokens_due_ms(image))
         return min(deadlines, default=None)

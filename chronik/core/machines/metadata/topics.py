@@ -30,6 +30,7 @@ from chronik.core.machines.metadata.commands import (
 from chronik.core.machines.metadata.configs import GAPS, needs_gaps_mark
 from chronik.core.machines.metadata.image import MetadataImage, Topic
 from chronik.core.machines.metadata.names import (
+    AUDIT_TOPIC,
     METADATA_TOPIC,
     OFFSETS_TOPIC,
     TRACE_TOPIC,
@@ -88,7 +89,7 @@ def create_internal_topic(
     if existing is not None:
         records: list[MetadataRecord] = []
         count = len(existing.partitions)
-        if command.name == TRACE_TOPIC:
+        if command.name in (TRACE_TOPIC, AUDIT_TOPIC):
             added = _for_each_node(image, existing)
             count += len(added)
             records = [*_back_to_their_nodes(image, existing), *added]
@@ -98,7 +99,11 @@ def create_internal_topic(
     if command.name == TRANSACTIONS_TOPIC:
         return _Creation(image).create(_transactions_topic(image, command))
     if command.name == TRACE_TOPIC:
-        return _Creation(image).create(_trace_topic(image, command.topic_id))
+        retention_ms = image.node_config.trace.chronik_trace_retention_ms
+        return _Creation(image).create(_trace_topic(image, command, retention_ms))
+    if command.name == AUDIT_TOPIC:
+        retention_ms = image.node_config.audit.chronik_audit_retention_ms
+        return _Creation(image).create(_trace_topic(image, command, retention_ms))
     raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"'{command.name}' is not a topic that this node keeps for itself")
 
 
@@ -138,14 +143,14 @@ def _transactions_topic(image: MetadataImage, command: CreateInternalTopic) -> N
     )
 
 
-def _trace_topic(image: MetadataImage, topic_id: bytes) -> NewTopic:
+def _trace_topic(image: MetadataImage, command: CreateInternalTopic, retention_ms: int) -> NewTopic:
     """Every node writes to a partition that it leads, so there is at least one for each."""
-    nodes, retention_ms = _registered_count(image), image.node_config.trace.chronik_trace_retention_ms
+    nodes = _registered_count(image)
     # What is past its time is deleted a segment at a time: a segment holds a tenth of that time, or less.
     segment_ms = TRACE_SEGMENT_MS if retention_ms < 0 else min(TRACE_SEGMENT_MS, max(retention_ms // 10, 60_000))
     return NewTopic(
-        name=TRACE_TOPIC,
-        topic_id=topic_id,
+        name=command.name,
+        topic_id=command.topic_id,
         partition_count=max(TRACE_PARTITIONS, nodes),
         replication_factor=min(TRACE_REPLICAS, nodes),
         configs=(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 
 import pytest
 
@@ -178,3 +180,26 @@ def test_iterations_have_limits() -> None:
         with pytest.raises(Refused) as refused:
             check_iterations(count)
         assert refused.value.code is Code.UNACCEPTABLE_CREDENTIAL
+
+
+def test_an_old_librdkafka_that_says_its_nonce_twice_is_let_in() -> None:
+    """An old librdkafka that says its own nonce twice is let in, as by Kafka; one with another of ours is not."""
+    mechanism = ScramMechanism.SHA_256
+    credential = credential_of(mechanism, b"secret", b"salt", 4096)
+
+    def finished(server_nonce_said: str) -> ScramExchange:
+        exchange = ScramExchange(mechanism, lambda _: credential, "ours", b"key")
+        first = exchange.step(b"n,,n=alice,r=mine")
+        unsigned = f"c=biws,r=mine{server_nonce_said}".encode()
+        signed = b"n=alice,r=mine," + first + b"," + unsigned
+        salted = hashlib.pbkdf2_hmac("sha256", b"secret", b"salt", 4096)
+        client_key = hmac.digest(salted, b"Client Key", "sha256")
+        signature = hmac.digest(hashlib.sha256(client_key).digest(), signed, "sha256")
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        exchange.step(unsigned + b",p=" + base64.b64encode(proof))
+        return exchange
+
+    assert finished("mineours").is_complete
+    assert finished("ours").is_complete
+    with pytest.raises(AuthenticationFailed, match="another nonce"):
+        finished("theirs")
