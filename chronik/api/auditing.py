@@ -207,6 +207,15 @@ def _markers(request: Any) -> list[str]:
     return [f"PRODUCER {one.producer_id} committed={one.transaction_result}" for one in request.markers]
 
 
+def _new_token(request: Any) -> list[str]:
+    owner = request.owner_principal_name
+    return [f"TOKEN of {request.owner_principal_type}:{owner}" if owner else "TOKEN of the one that asks"]
+
+
+def _token(request: Any) -> list[str]:
+    return ["TOKEN"]  # the request names it by what is as good as a password
+
+
 def _broker(request: Any) -> list[str]:
     return [f"NODE {request.broker_id}"]
 
@@ -233,6 +242,9 @@ CHANGES: dict[str, Callable[[Any], list[str]]] = {
     "offset_delete": _group_topics,
     "offset_commit": _group_topics,
     "write_txn_markers": _markers,
+    "create_delegation_token": _new_token,
+    "renew_delegation_token": _token,
+    "expire_delegation_token": _token,
     "unregister_broker": _broker,
     "add_raft_voter": _voter,
     "remove_raft_voter": _voter,

@@ -13,6 +13,7 @@ from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName,
 from chronik.cli.output import TerminalReporter, byte_size, console, count, counted, print_json, print_line, print_table
 from chronik.client.admin import ClusterAdmin
 from chronik.client.errors import ChronikError
+from chronik.core.access.principal import ANONYMOUS
 from chronik.inspect import find_record
 from chronik.inspect.find_record import At, SearchResult
 from chronik.inspect.gather_record import Gatherer
@@ -158,7 +159,7 @@ def _facts(story: RecordStory, record: ShownRecord | None) -> Iterator[tuple[str
     if story.batch is not None:
         yield from _batch_facts(story.batch, story)
     if (told := story.acknowledged) is not None:
-        client = f"on node {told.node}, from {told.client_id} at {told.host}"
+        client = f"on node {told.node}, from {told.client_id} at {told.host}{_as(told.principal)}"
         again = f"; sent again {counted(told.retries, 'time')}, and not taken twice" if told.retries else ""
         if told.appended_us is None:
             yield "sent again", client
@@ -231,6 +232,11 @@ def _print_copies(story: RecordStory) -> None:
         print_table(["node", "role", "in sync", "", "leader heard so"], rows)
 
 
+def _as(principal: str) -> str:
+    """As which principal, where clients have one."""
+    return "" if principal in ("", str(ANONYMOUS)) else f" as {principal}"
+
+
 def _print_deliveries(story: RecordStory) -> None:
     if not story.delivered:
         return
@@ -238,7 +244,7 @@ def _print_deliveries(story: RecordStory) -> None:
         (
             _time(each.at_us),
             each.client_id,
-            each.host,
+            f"{each.host}{_as(each.principal)}",
             each.group,
             f"{each.from_offset} to {each.to_offset - 1}",
             each.node,

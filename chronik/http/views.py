@@ -109,6 +109,7 @@ def reading(node: Node) -> NodeReading:
         ),
         connections=_connections(node.connections),
         quotas=_quotas(node.quotas),
+        certificate_days=_certificate_days(node),
         commits=Timed(commits.rounds, commits.sync_seconds),
         waiting=WaitingReading(*node.waiting.counts()),
         fetch_sessions=len(node.sessions),
@@ -138,6 +139,13 @@ def reading(node: Node) -> NodeReading:
         followers=[each for replica in served for each in followers(replica, monotonic_ms)],
         offline=sorted(node.replicas.partitions.offline()),
     )
+
+
+def _certificate_days(node: Node) -> dict[tuple[str, ...], float]:
+    expires_s = node.metrics.certificate_expires_s
+    if expires_s is None:
+        return {}
+    return {("ssl.keystore",): round((expires_s - node.trace.clock.now_ms() / 1000) / 86_400, 3)}
 
 
 def _connections(connections: Connections) -> ConnectionReading:

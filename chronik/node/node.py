@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chronik.api.call import Peer
-from chronik.api.context import Caller, FetchContext, RequestContext
+from chronik.api.context import Caller, FetchContext, RequestContext, TransactionContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.table import module_of
 from chronik.core.access.authorizer import Authorizer
 from chronik.core.access.delegation_tokens import DelegationToken
 from chronik.core.access.oauth import TokenKeys
-from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
+from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
 from chronik.core.access.sasl import NotReady
 from chronik.core.access.scram import ScramCredential, ScramMechanism
-from chronik.core.config.definitions import INT_MAX
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FetchSessions
@@ -40,7 +39,6 @@ from chronik.core.machines.metadata.records import (
 from chronik.core.machines.metadata.sessions import ControllerConfig
 from chronik.core.ports import Doors, Listener
 from chronik.core.quotas.client_quotas import ClientQuotas
-from chronik.core.quotas.connection_rates import NODE as ALL_LISTENERS
 from chronik.core.quotas.connection_rates import ConnectionRates
 from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.replica.replica import Replica
@@ -65,7 +63,7 @@ from chronik.node.housekeeping import Housekeeping
 from chronik.node.net.authentication import Authentication
 from chronik.node.net.connection import Connections
 from chronik.node.net.connection_quotas import UNLIMITED, ConnectionLimits, ConnectionQuotas
-from chronik.node.net.link_login import node_login
+from chronik.node.net.link_login import node_login, node_principal
 from chronik.node.net.peers import Peers
 from chronik.node.net.request_memory import DEFAULT_BYTES
 from chronik.node.observe.audit_store import AuditStore
@@ -316,16 +314,13 @@ class Node:
         self, connections_max: int, request_bytes_max: int, token_keys: TokenKeys | None
     ) -> Connections:
         config = self.config
-        names = tuple(point.name for point in config.listeners.all)
-        # Where nodes have a listener of their own, a flood of clients on another does not shut them out, as in Kafka.
-        spared = config.listeners.node_listeners if len(names) > 1 else frozenset[str]()
         return Connections(
             self._dispatch,
             frame_bytes_max=config.connections.socket_request_max_bytes,
             under_way_max=config.connections.queued_max_requests,
             send_now=self._doors.network.send_now,
             quotas=ConnectionQuotas(
-                lambda: self._connection_limits(names, spared),
+                lambda: ConnectionLimits.of(config, self.image.node_config.connections),
                 connections_max,
                 ConnectionRates(self.image.quotas, config.quotas),
                 self._doors.clock.monotonic_ms,
@@ -369,21 +364,6 @@ class Node:
             raise NotReady
         return self.image.access.tokens.get(token_id)
 
-    def _connection_limits(self, names: Iterable[str], spared: frozenset[str]) -> ConnectionLimits:
-        config = self.image.node_config.connections
-        limit_of = self.config.limit_of
-        opened = {name: limit_of(name, "max.connections") for name in names}
-        rates = {name: limit_of(name, "max.connection.creation.rate") for name in names}
-        rates[ALL_LISTENERS] = config.max_connection_creation_rate
-        return ConnectionLimits(
-            config.max_connections,
-            config.max_connections_per_ip,
-            config.connection_overrides,
-            {name: limit for name, limit in opened.items() if limit is not None},
-            {name: rate for name, rate in rates.items() if rate is not None and rate < INT_MAX},
-            spared,
-        )
-
     def _join_cluster(self, time: SteadyTime, principal: KafkaPrincipal) -> ClusterMember:
         """The parts that have to do with other nodes. A node alone has them too, and they have nothing to do."""
         config, doors, metrics = self.config, self._doors, self.metrics
@@ -400,7 +380,7 @@ class Node:
             controller,
             Liveness(
                 controller,
-                BrokerSetup.of(config, _principal_of(config, principal)),
+                BrokerSetup.of(config, node_principal(config, principal)),
                 self.identity,
                 doors.files,
                 doors.chance,
@@ -546,8 +526,7 @@ class Node:
             chance=self._doors.chance,
             metadata=self.cluster.controller,
             groups=self.groups,
-            transactions=self.transactions,
-            verification=self._verifier,
+            transactional=TransactionContext(self.transactions, self._verifier),
             replicas=self.replicas,
             waiting=self.waiting,
             metrics=self.metrics,
@@ -670,11 +649,3 @@ class Node:
             self.replicas.logs.checkpoints.stopped()
         except OSError as problem:  # the disk is full, say: what was acknowledged is safe all the same
             log.warning("this stop was not orderly, so the next start looks at every log: %s", problem)
-
-
-def _principal_of(config: NodeConfig, by_certificate: KafkaPrincipal) -> KafkaPrincipal:
-    """As what other nodes see this one."""
-    login = config.node_login
-    if login is None or login.username is None:
-        return by_certificate
-    return KafkaPrincipal(USER_TYPE, login.username)

@@ -127,18 +127,23 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
 
     @brief
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        query_id = context.getLocalProperty("sql.streaming.queryId")
-        micro_batch = context.getLocalProperty("streaming.sql.batchId")
-        if query_id is None or micro_batch is None:
-            raise RuntimeError("Spark does not say which micro-batch of which query this is: it could be written twice")
-        return write_rows(iterator, self._options, WriteTask(query_id, context.partitionId(), int(micro_batch)))
+        return write_rows(iterator, self._options, stream_task())
 
     @brief
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         write_tails(messages, self._options)
+
+
+def stream_task() -> WriteTask:
+    """Which task of which micro-batch of which query this is."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    query_id = context.getLocalProperty("sql.streaming.queryId")
+    micro_batch = context.getLocalProperty("streaming.sql.batchId")
+    if query_id is None or micro_batch is None:
+        raise RuntimeError("Spark does not say which micro-batch of which query this is: it could be written twice")
+    return WriteTask(query_id, context.partitionId(), int(micro_batch))
 
 
 def write_rows(
@@ -170,7 +175,7 @@ def write_tails(messages: Iterable[WriterCommitMessage | None], options: WriteOp
 
 
 def _write_chunk(cluster: TopicClient, rows: pa.Table, number: int, options: WriteOptions, task: WriteTask) -> None:
-    packed = _packed(rows, cluster, options, without_key=task.task + number)
+    packed = packed_rows(rows, cluster, options, without_key=task.task + number)
     is_timed = "timestamp" in rows.column_names
     ready = {
         partition: _numbered(batches, task, number, partition, options.batch_bytes, is_timed)
@@ -178,7 +183,7 @@ def _write_chunk(cluster: TopicClient, rows: pa.Table, number: int, options: Wri
     }
     # A request has one batch of each partition: they arrive in order.
     for turn in range(max(map(len, ready.values()), default=0)):
-        for request in _requests({part: batches[turn] for part, batches in ready.items() if turn < len(batches)}):
+        for request in requests_of({part: batches[turn] for part, batches in ready.items() if turn < len(batches)}):
             cluster.produce(request)
 
 
@@ -276,9 +281,10 @@ def row_bytes(rows: pa.RecordBatch) -> Any:
     return sizes
 
 
-def _packed(
+def packed_rows(
     table: pa.Table, cluster: TopicClient, options: WriteOptions, without_key: int
 ) -> dict[ReadPartition, list[Packed]]:
+    """Rows as batches, by partition and in their order."""
     import numpy as np
 
     from chronik.pipeline.columns.encode import choose_partitions, columns_of, pack_rows
@@ -312,7 +318,7 @@ def _by_topic(table: pa.Table, topic: str | None) -> Iterator[tuple[str, Any]]:
         yield name, np.flatnonzero(pc.equal(names, name).to_numpy())
 
 
-def _requests(batches: dict[ReadPartition, bytes]) -> Iterator[dict[ReadPartition, bytes]]:
+def requests_of(batches: dict[ReadPartition, bytes]) -> Iterator[dict[ReadPartition, bytes]]:
     request: dict[ReadPartition, bytes] = {}
     size = 0
     for partition, batch in batches.items():

@@ -95,7 +95,12 @@ class ChronikDataSource(DataSource):
 
         options = write_options(self._given)
         check_target(schema, options, overwrite=overwrite)
-        return TopicWriter(options, writer_id=options.writer_id or str(uuid.uuid4()))
+        writer_id = options.writer_id or str(uuid.uuid4())
+        if options.is_exactly_once:
+            from chronik.pipeline.exactly_once import ExactlyOnceWriter
+
+            return ExactlyOnceWriter(options, writer_id)
+        return TopicWriter(options, writer_id)
 
     @brief
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
@@ -103,6 +108,10 @@ class ChronikDataSource(DataSource):
 
         options = write_options(self._given)
         check_target(schema, options, overwrite=overwrite)
+        if options.is_exactly_once:
+            from chronik.pipeline.exactly_once import ExactlyOnceStreamWriter
+
+            return ExactlyOnceStreamWriter(options)
         return TopicStreamWriter(options)
 
 

@@ -50,8 +50,10 @@ def as_a_node(config: NodeConfig) -> Security:
     stores: dict[str, Any] = {}
     if inter_node.is_encrypted:
         stores = {
-            "authorities": _store(tls.ssl_truststore_location),
-            "certificate": _store(tls.ssl_keystore_location),
+            "authorities": _store(tls.ssl_truststore_location, config.pem.authorities),
+            "certificate": _store(tls.ssl_keystore_location, config.pem.chain),
+            "key": _store(tls.ssl_keystore_location, config.pem.key),
+            "key_password": config.pem.key_password,
             "is_name_checked": tls.ssl_endpoint_identification_algorithm == "https",
         }
     if login is not None:
@@ -63,8 +65,8 @@ def as_a_node(config: NodeConfig) -> Security:
     return Security(inter_node.protocol, **stores)
 
 
-def _store(path: str | None) -> PemStore | None:
-    return None if path is None else PemStore(path)
+def _store(path: str | None, text: str | None) -> PemStore | None:
+    return None if path is None and text is None else PemStore(path, text)
 
 
 def refuse_own_address(config: NodeConfig) -> None:

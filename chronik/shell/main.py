@@ -89,7 +89,7 @@ class House:
     def __init__(self, config: NodeConfig, first_users: tuple[ScramUpsertion, ...] = ()) -> None:
         self._config = config
         self._first_users = first_users
-        self._tls = TlsContexts(config.security) if config.listeners.is_encrypted else None
+        self._tls = TlsContexts(config.security, config.pem) if config.listeners.is_encrypted else None
         is_encrypted_between_nodes = config.listeners.inter_node.is_encrypted
         self._client_tls = self._tls.client if self._tls is not None and is_encrypted_between_nodes else None
         self._let_in_by = join_checks.as_a_node(config)
@@ -130,13 +130,14 @@ class House:
             await join_checks.refuse_twin(config, self._let_in_by)
             identity = settle(self._files, config.node_id, chance, config.server.cluster_id)
             log.info("%s", self._descriptors)
+            network = RealNetwork(self._tls, connects_encrypted=self._client_tls is not None)
             self.node = Node(
                 config,
                 identity,
                 Doors(
                     self._files,
                     RealClock(),
-                    RealNetwork(self._tls, connects_encrypted=self._client_tls is not None),
+                    network,
                     chance,
                 ),
                 os.path.abspath(config.server.log_dirs),
@@ -149,7 +150,10 @@ class House:
             if self._token_keys is not None:
                 self._token_keys.start()
             if self._tls is not None:
-                self._watching = asyncio.get_running_loop().create_task(_reload_when_changed(self._tls))
+                self.node.metrics.certificate_expires_s = self._tls.expires_s
+                self._watching = asyncio.get_running_loop().create_task(
+                    _reload_when_changed(self._tls, network, self.node)
+                )
             # Before the start, which in a cluster may wait for others: what it waits for can be looked at.
             await self._open_http()
             self.address = await self._start(self.node)
@@ -246,10 +250,12 @@ class House:
         self._lock.release()
 
 
-async def _reload_when_changed(tls: TlsContexts) -> None:
+async def _reload_when_changed(tls: TlsContexts, network: RealNetwork, node: Node) -> None:
     while True:
         await asyncio.sleep(LOOK_AT_CERTIFICATES_EVERY_S)
-        tls.reload_if_changed()
+        if tls.reload_if_changed():
+            await network.use_new_certificates()
+            node.metrics.certificate_expires_s = tls.expires_s
 
 
 def _warn_of_open_doors(config: NodeConfig) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from chronik.core.ports import FileSlice, Outgoing
 from chronik.shell.tls import TlsContexts
+
+log = logging.getLogger(__name__)
 
 BACKLOG = 1024
 HANDSHAKE_S = 10.0  # what has not shaken hands by then is closed
@@ -18,11 +21,34 @@ HANDSHAKE_S = 10.0  # what has not shaken hands by then is closed
 class RealListener:
     """A TCP port that is listened on."""
 
-    def __init__(self, server: asyncio.AbstractServer, address: tuple[str, int]) -> None:
+    def __init__(self, server: asyncio.Server, accept: Callable[[], asyncio.BaseProtocol], protocol: str) -> None:
         self._server = server
-        self.address = address
+        self._others: Sequence[asyncio.Server] = ()  # where a name stands for several addresses: those behind the first
+        self._accept = accept
+        self.protocol = protocol
+        bound = server.sockets[0].getsockname()
+        self.address = (bound[0], bound[1])
+
+    async def go_on_with(self, tls: ssl.SSLContext) -> None:
+        """The same port, and whatever waits there, with another context for connections from now on. Raises OSError."""
+        servers = (self._server, *self._others)
+        heard = [socket.socket(fileno=os.dup(each.fileno())) for server in servers for each in server.sockets]
+        loop = asyncio.get_running_loop()
+        for each in heard:
+            each.setblocking(False)
+        made = [
+            await loop.create_server(
+                self._accept, sock=each, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=HANDSHAKE_S
+            )
+            for each in heard
+        ]
+        for server in servers:
+            server.close()
+        self._server, self._others = made[0], made[1:]
 
     async def close(self) -> None:
+        for other in self._others:
+            other.close()
         self._server.close()
         await self._server.wait_closed()
 
@@ -32,7 +58,17 @@ class RealNetwork:
 
     def __init__(self, tls: TlsContexts | None = None, *, connects_encrypted: bool = True) -> None:
         self._tls = tls
-        self._client_tls = tls.client if tls is not None and connects_encrypted else None
+        self._connects_encrypted = connects_encrypted
+        self._listeners: list[RealListener] = []
+
+    async def use_new_certificates(self) -> None:
+        """What `TlsContexts` has by now is for all connections that are made from now on."""
+        assert self._tls is not None
+        for listener in self._listeners:
+            try:
+                await listener.go_on_with(self._tls.server_for(listener.protocol))
+            except OSError as problem:  # out of descriptors, for instance
+                log.error("a listener goes on with its old certificate: %s", problem)
 
     async def listen(
         self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol], *, protocol: str = "PLAINTEXT"
@@ -50,11 +86,14 @@ class RealNetwork:
                 ssl=self._tls.server_for(protocol),
                 ssl_handshake_timeout=HANDSHAKE_S,
             )
-        bound = server.sockets[0].getsockname()
-        return RealListener(server, (bound[0], bound[1]))
+        listener = RealListener(server, accept, protocol)
+        if protocol.endswith("SSL"):
+            self._listeners.append(listener)
+        return listener
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.BaseTransport:
-        transport = await _first_that_connects(host, port, protocol, self._client_tls)
+        tls = self._tls.client if self._tls is not None and self._connects_encrypted else None
+        transport = await _first_that_connects(host, port, protocol, tls)
         opened = transport.get_extra_info("socket")
         if opened is not None:
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

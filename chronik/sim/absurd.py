@@ -90,8 +90,12 @@ class Absurd:
                 return chance.one_of((b"", bytes(61), bytes(build([KeyValue(None, b"hostile")], 0))))
             case "uint16":
                 return chance.one_of((0, 1, 2**16 - 1))
+            case "float64":
+                return chance.one_of((0.0, 1.0, -1.0, 0.5, 1e308, float("inf"), float("nan")))
             case "timedelta_i32":
                 return datetime.timedelta(milliseconds=chance.one_of((0, 1, 100, 2**31 - 1, -1, -(2**31))))
+            case "timedelta_i64":  # a longer time is more than Python's type holds
+                return datetime.timedelta(milliseconds=chance.one_of((0, 1, 100, 10**15, -1, -(10**15))))
         return self.number(name, wire_type)
 
     def number(self, name: str, wire_type: str) -> int:

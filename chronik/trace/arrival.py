@@ -28,6 +28,7 @@ class Acknowledged(msgspec.Struct, frozen=True):
     host: str
     in_sync: tuple[int, ...]  # when it was answered
     retries: int  # the same batch sent again: the log had it already
+    principal: str = ""  # that sent it; "": not known
 
 
 class Arrival(NamedTuple):
@@ -61,6 +62,7 @@ def arrival_of(events: Sequence[AnyEvent], offset: int, batch: BatchSeen | None)
             own.host,
             () if answered is None else answered.in_sync,
             len(retries),
+            own.principal,
         )
     # What a later leader took cannot have been cut off for it: then it is this batch that will be.
     cut = [event for event in first if event not in kept and (batch is None or event.leader_epoch < batch.leader_epoch)]

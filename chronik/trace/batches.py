@@ -74,7 +74,7 @@ class Run:
         client, replica = self.client, self.replica
         who = replica.topic, replica.partition, client.client_id, client.client_host, client.connection_id
         batches, answers = cast("list[Taken]", self.batches), cast("list[Answered]", self.answers)
-        return BatchRun(at_us, node_id, *who, self.acks, self.leader_epoch, batches, answers)
+        return BatchRun(at_us, node_id, *who, self.acks, self.leader_epoch, batches, answers, str(client.principal))
 
     def answer(self, releases: Sequence[Release]) -> list[Note]:
         """Take up those that these answered, and give back the others."""

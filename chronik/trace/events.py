@@ -48,6 +48,7 @@ class ProduceAppended(Event, frozen=True, gc=False, tag="produce_appended"):
     is_duplicate: bool
     leader_epoch: int
     watermark: int
+    principal: str = ""  # of the client; "" in events of versions before 5
 
 
 class ProduceAnswered(Event, frozen=True, gc=False, tag="produce_answered"):
@@ -139,6 +140,7 @@ class FetchAnswered(Event, frozen=True, gc=False, tag="fetch_answered"):
     size_bytes: int
     has_waited: bool
     took_us: int
+    principal: str = ""  # of the client; "" in events of versions before 5
 
 
 class FetchDropped(Event, frozen=True, gc=False, tag="fetch_dropped"):
@@ -172,6 +174,7 @@ class RefusedEvent(Event, frozen=True, gc=False, tag="refused"):
     partition: int = -1
     leader: int = -1  # which node leads, as this node knows
     leader_epoch: int = -1
+    principal: str = ""  # of the client; "" in events of versions before 5
 
 
 class MetadataTold(Event, frozen=True, gc=False, tag="metadata_told"):

@@ -75,6 +75,12 @@ FAMILIES = (
         "Times that a throttled replica was held back because its throttle's rate was exceeded.",
         "role",
     ),
+    _gauge(
+        "chronik_certificate_expiry_days",
+        "certificate_days",
+        "Days until this node's own certificate expires; negative when it has. Without TLS there is no such line.",
+        "store",
+    ),
     _gauge("chronik_connections", "connections.open", "Client connections open now."),
     _gauge(
         "chronik_connections_max",

@@ -109,6 +109,7 @@ class BatchRun(Event, frozen=True, gc=False, tag="batch_run"):
     leader_epoch: int
     batches: list[Taken]
     answers: list[Answered]
+    principal: str = ""
 
 
 Written: TypeAlias = AnyEvent | Produced | ProducedBatches | BatchRun
@@ -168,7 +169,8 @@ def _steps_of_run(run: BatchRun) -> Iterator[AnyEvent]:
     for one in run.batches:
         appended_us, offsets = one.appended_ns // 1000, (one.base_offset, one.last_offset + 1)
         sent = one.producer_id, one.producer_epoch, one.base_sequence, *offsets, one.size_bytes
-        yield ProduceAppended(appended_us, *who, *sent, not one.is_new, run.leader_epoch, one.watermark_before)
+        seen = not one.is_new, run.leader_epoch, one.watermark_before, run.principal
+        yield ProduceAppended(appended_us, *who, *sent, *seen)
         if (answer := next(answers, None)) is not None:
             took = took_us(one.appended_ns, answer.answered_ns)
             moved = one.watermark_before, answer.watermark

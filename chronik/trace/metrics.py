@@ -14,6 +14,7 @@ class Metrics:
     __slots__ = (
         "bytes_in",
         "bytes_out",
+        "certificate_expires_s",
         "duplicate_batches",
         "faults",
         "produced_batches",
@@ -27,6 +28,7 @@ class Metrics:
         self.requests: dict[int, int] = dict.fromkeys(EVERY_API, 0)
         self.faults = 0  # what went wrong other than by refusal or a failing disk: bugs, each of them
         self.refusals: dict[tuple[int, Code], int] = {}  # by request and reason
+        self.certificate_expires_s: float | None = None  # this node's own, by the wall clock
         self.produced_batches = 0
         self.duplicate_batches = 0  # retries of what was in the log already
         self.bytes_in = 0

@@ -33,6 +33,9 @@ class ObservedClient(Protocol):
     @property
     def connection_id(self) -> int: ...
 
+    @property
+    def principal(self) -> object: ...
+
 
 class FetchAsked(Protocol):
     """The limits of a fetch (wire.fetch.FetchRequest)."""

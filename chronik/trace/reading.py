@@ -138,6 +138,7 @@ class NodeReading:
     traffic: TrafficReading
     connections: ConnectionReading
     quotas: QuotaReading
+    certificate_days: ByLabels  # until it expires, by store
     commits: Timed
     waiting: WaitingReading
     fetch_sessions: int

@@ -189,6 +189,7 @@ class Steps:
                 partition,
                 leader,
                 leader_epoch,
+                str(client.principal),
             )
         )
 
@@ -399,6 +400,7 @@ class FetchSteps:
                 size_bytes,
                 self._has_waited,
                 now_us - self.since_us,
+                str(client.principal),
             )
         )
 

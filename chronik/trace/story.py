@@ -72,6 +72,7 @@ class RecordDelivery(msgspec.Struct, frozen=True):
     to_offset: int
     took_us: int
     is_group_inferred: bool = False
+    principal: str = ""  # that it was given to; "": not known
 
 
 class CommitTold(msgspec.Struct, frozen=True):
@@ -380,7 +381,16 @@ def _deliveries(
             group = group_of(assignments, e.client_id, e.host, e.at_us)
             told.append(
                 RecordDelivery(
-                    e.at_us, e.node, e.client_id, e.host, group, e.offset, e.to_offset, e.took_us, group is not None
+                    e.at_us,
+                    e.node,
+                    e.client_id,
+                    e.host,
+                    group,
+                    e.offset,
+                    e.to_offset,
+                    e.took_us,
+                    group is not None,
+                    e.principal,
                 )
             )
     return tuple(told)

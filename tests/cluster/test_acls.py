@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,11 +23,13 @@ from confluent_kafka.admin import (
 from tests.clients.support import wait_until
 from tests.cluster.test_sasl import SETTINGS, SaslCluster, login, produced
 
+AUDIT = "__chronik_audit"
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SETTINGS_WITH_ACLS = {
     **SETTINGS,
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:node;User:admin;User:ANONYMOUS",
+    "chronik.audit.store": "true",
     "sasl.jaas.config": f'{MODULE} username="node" password="node-secret" user_node="node-secret"'
     ' user_admin="admin-secret" user_alice="hers" user_eve="evil";',
 }
@@ -116,3 +119,37 @@ def test_rules_let_a_user_write_and_read_what_they_name_on_every_node(cluster: S
     for future in admin.delete_acls([any_rule()]).values():
         assert len(future.result(30)) == 3
     wait_until(lambda: produced(cluster, ALICE, "four") is not None, "alice may not write any longer")
+
+
+def test_the_audit_trail_has_logins_refusals_and_changes_and_no_password(cluster: SaslCluster) -> None:
+    assert "_AUTHENTICATION" in str(produced(cluster, login("alice", "not-hers"), "x"))
+    assert "TOPIC_AUTHORIZATION_FAILED" in str(produced(cluster, EVE, "x", topic="secret"))
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **ADMIN})
+    admin.create_topics([NewTopic("audited", 1, 3)])["audited"].result(30)
+
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": "auditors", "enable.auto.commit": False, **ADMIN}
+    )
+    wait_until(lambda: AUDIT in admin.list_topics(timeout=20).topics, "there is a topic for it")
+    partitions = admin.list_topics(AUDIT, timeout=20).topics[AUDIT].partitions
+    consumer.assign([confluent_kafka.TopicPartition(AUDIT, number, 0) for number in partitions])
+    text: list[str] = []
+    seen: set[tuple[str, str, str]] = set()
+
+    def all_is_there() -> bool:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            text.append((message.value() or b"").decode())
+            for event in map(json.loads, text[-1].splitlines()):
+                seen.add((event["kind"], event.get("principal", ""), event.get("api", "")))
+        return {
+            ("login", "User:admin", ""),
+            ("login_refused", "User:ANONYMOUS", ""),
+            ("denied", "User:eve", "metadata"),  # its client asks for that first
+            ("change", "User:admin", "create_topics"),
+        } <= seen
+
+    wait_until(all_is_there, lambda: f"all that happened is in the trail, and not only {sorted(seen)}")
+    consumer.close()
+    for secret in ("not-hers", "admin-secret", "node-secret", "evil"):
+        assert secret not in "".join(text)

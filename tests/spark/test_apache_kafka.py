@@ -20,8 +20,13 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 
 import deltalake
 
+from chronik.pipeline.exactly_once import NAME, commit_batch
 from chronik.pipeline.jobs import audit, diagnose, ingest, replay
 from chronik.pipeline.problems import JobCannotRun
+from chronik.pipeline.topics.client import ReadPartition, TopicClient
+from chronik.pipeline.topics.options import write_options
+from chronik.pipeline.topics.transactions import WriterTransaction
+from tests.spark import exactly_once_driver as driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,3 +172,19 @@ def test_that_apache_kafka_has_no_trace_is_said(spark: SparkSession, kafka: str,
         audit.run(spark, audit.AuditSettings(options(kafka), topics=[topic], is_traced=True))
     with pytest.raises(JobCannotRun, match="nothing was ever traced in this cluster; switch it on"):
         diagnose.run(spark, diagnose.DiagnoseSettings(options(kafka)))
+
+
+def test_a_micro_batch_is_one_transaction_on_apache_kafka_too(kafka: str) -> None:
+    """The driver's part: written once, found to be there when it is run again, and after another that was left open."""
+    topic = new_topic(kafka, driver.PARTITIONS)
+    said = write_options({**options(kafka), "topic": topic, "exactlyOnce": "true"})
+    assert commit_batch(driver.packed(0, said, topic), said, 0)
+    assert not commit_batch(driver.packed(0, said, topic), said, 0)
+    with TopicClient(said.client) as client:
+        left_open = WriterTransaction(client, NAME + topic, 60_000)
+        left_open.begin()
+        left_open.add([ReadPartition(topic, 0)])
+    assert commit_batch(driver.packed(1, said, topic), said, 1)
+
+    found = [each.value() for each in received(kafka, topic, 2 * driver.TASKS * driver.ROWS)]
+    assert sorted(found) == sorted(driver.values(0) + driver.values(1))

@@ -186,9 +186,8 @@ class ScramExchange:
         parts = unsigned.split(b",")
         if not comma or len(parts) < 2 or parts[0] != b"c=" + _NO_CHANNEL_BINDING:
             raise AuthenticationFailed("the final SCRAM message is malformed")
-        # Our part of it makes a replay fail. Of the rest nothing is asked, as in Kafka: older librdkafka (2.0, as in
-        # Debian's kcat) has its own part in it twice.
-        if not parts[1].startswith(b"r=") or not parts[1].endswith(self._server_nonce.encode()):
+        # All of it, as Kafka since 4.0 (CVE-2024-56128): librdkafka before 2.6.1 has its own part in it twice.
+        if not hmac.compare_digest(parts[1], f"r={self._nonce}".encode()):
             raise AuthenticationFailed("the final SCRAM message has another nonce")
         try:
             proof = base64.b64decode(proof_text, validate=True)

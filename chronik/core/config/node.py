@@ -41,7 +41,7 @@ from chronik.core.config.sections.quorum import QuorumConfig
 from chronik.core.config.sections.quotas import QuotasConfig
 from chronik.core.config.sections.replication import ReplicationConfig
 from chronik.core.config.sections.sasl import JAAS, JWKS_URL, SaslConfig, is_jaas, login_of, unsecured_rules
-from chronik.core.config.sections.security import SecurityConfig
+from chronik.core.config.sections.security import PEM_SETTINGS, PemSettings, SecurityConfig
 from chronik.core.config.sections.server import ServerConfig
 from chronik.core.config.sections.topics import TopicsConfig
 from chronik.core.config.sections.trace import TraceConfig
@@ -96,7 +96,7 @@ class NodeConfig:
         of_listeners: dict[str, int] = {}
         for key, text in values.items():
             name = ALIASES.get(key, key)
-            if is_jaas(key) or key == SECRET_KEY:
+            if is_jaas(key) or key == SECRET_KEY or key in PEM_SETTINGS:
                 jaas[key.lower()] = text
                 continue
             if (limit := listener_limit(key)) is not None:
@@ -122,6 +122,11 @@ class NodeConfig:
     def unsecured_rules(self, listener: str) -> ClaimRules | None:
         """What a token that nothing has signed must say, where such are taken. Raises BadConfig."""
         return unsecured_rules(self.jaas, listener)
+
+    @property
+    def pem(self) -> PemSettings:
+        """Key and certificates that stand in settings."""
+        return PemSettings.of(self.jaas)
 
     @property
     def token_key(self) -> str | None:
@@ -217,7 +222,7 @@ class NodeConfig:
         for section in self.sections():
             section.check()
         if self.listeners.is_encrypted:
-            self.security.check_ssl(is_alone=self.is_alone)
+            self.security.check_ssl(is_alone=self.is_alone, pem=self.pem)
         for point in self.listeners.all:
             if point.is_sasl:
                 self._check_sasl(point.name)

@@ -14,6 +14,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
+from chronik.core.config.definitions import INT_MAX
+from chronik.core.config.node import NodeConfig
+from chronik.core.config.sections.connections import ConnectionsConfig
+from chronik.core.quotas.connection_rates import NODE as ALL_LISTENERS
 from chronik.core.quotas.connection_rates import ConnectionRates
 
 log = logging.getLogger(__name__)
@@ -33,6 +37,24 @@ class ConnectionLimits(NamedTuple):
     per_listener: Mapping[str, int] = {}  # as many on each of these
     rates: Mapping[str, int] = {}  # how many in a second, by listener; "" is the whole node
     spared: frozenset[str] = frozenset()  # listeners for nodes alone, for which limits of the whole node do not count
+
+    @classmethod
+    def of(cls, config: NodeConfig, now: ConnectionsConfig) -> ConnectionLimits:
+        """`now`: as they were altered while the node runs. Those of single listeners are read at the start."""
+        names = [point.name for point in config.listeners.all]
+        opened = {name: config.limit_of(name, "max.connections") for name in names}
+        rates = {name: config.limit_of(name, "max.connection.creation.rate") for name in names}
+        rates[ALL_LISTENERS] = now.max_connection_creation_rate
+        return cls(
+            now.max_connections,
+            now.max_connections_per_ip,
+            now.connection_overrides,
+            {name: limit for name, limit in opened.items() if limit is not None},
+            {name: rate for name, rate in rates.items() if rate is not None and rate < INT_MAX},
+            # Where nodes have a listener of their own, a flood of clients on another does not shut them out, as in
+            # Kafka.
+            config.listeners.node_listeners if len(names) > 1 else frozenset(),
+        )
 
     def of_host(self, host: str) -> int:
         return self.per_host.get(host, self.per_host_max)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from chronik.core.access.jaas import JaasLogin
+from chronik.core.access.principal import USER_TYPE, KafkaPrincipal
 from chronik.core.access.sasl import PLAIN
 from chronik.core.access.scram import SCRAM_MECHANISMS, AuthenticationFailed, ScramClient
 from chronik.core.config.node import NodeConfig
@@ -60,3 +61,11 @@ def node_login(config: NodeConfig, chance: Chance) -> LinkLogin | None:
         return None
     mechanism = config.sasl.sasl_mechanism_inter_broker_protocol
     return LinkLogin(mechanism, login, lambda: (chance.uuid() + chance.uuid()).hex())
+
+
+def node_principal(config: NodeConfig, by_certificate: KafkaPrincipal) -> KafkaPrincipal:
+    """As what other nodes see this one."""
+    login = config.node_login
+    if login is None or login.username is None:
+        return by_certificate
+    return KafkaPrincipal(USER_TYPE, login.username)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronik.core.records.batch import MAGIC, BatchHeader
+from chronik.core.records.batch import MAGIC, TRANSACTIONAL_BIT, BatchHeader
 from chronik.core.records.payload import assemble, pack
 from chronik.pipeline.columns import encode_kernels as kernels
 from chronik.pipeline.columns.encode_kernels import Bytes, Rows
@@ -27,6 +27,7 @@ class Numbered:
     producer_id: int
     producer_epoch: int
     base_sequence: int
+    is_transactional: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Packed:
             leader_epoch=-1,
             magic=MAGIC,
             crc=0,
-            attributes=self.compression,
+            attributes=self.compression | (TRANSACTIONAL_BIT if numbered.is_transactional else 0),
             last_offset_delta=self.count - 1,
             base_timestamp=self.base_ms,
             max_timestamp=self.latest_ms,

@@ -364,7 +364,9 @@ class TopicClient:
         readable = partition.last_stable_offset if self._options.is_committed_only else partition.high_watermark
         return FetchedRecords(partition.records or b"", aborted, getattr(partition, "log_start_offset", -1), readable)
 
-    def produce(self, batches: Mapping[ReadPartition, bytes]) -> dict[ReadPartition, int]:
+    def produce(
+        self, batches: Mapping[ReadPartition, bytes], transactional_id: str | None = None
+    ) -> dict[ReadPartition, int]:
         """Write one batch to each of these partitions, on all their replicas; returns where each of them is.
 
         Batches of an idempotent producer may be sent again, so they are, until they are there or time is up.
@@ -376,7 +378,7 @@ class TopicClient:
             for leader, partitions in self._by_leader(missing).items():
                 try:
                     sent = {partition: batches[partition] for partition in partitions}
-                    problem = self._produce_to(leader, sent, written) or problem
+                    problem = self._produce_to(leader, sent, written, transactional_id) or problem
                 except ConnectionFailed as unreachable:
                     problem = str(unreachable)
                     self._forget(leader)
@@ -385,12 +387,17 @@ class TopicClient:
         return written
 
     def _produce_to(
-        self, leader: int, batches: Mapping[ReadPartition, bytes], written: dict[ReadPartition, int]
+        self,
+        leader: int,
+        batches: Mapping[ReadPartition, bytes],
+        written: dict[ReadPartition, int],
+        transactional_id: str | None,
     ) -> str | None:
         connection = self._to(leader)
-        version = min(connection.version_of(PRODUCE), 12)  # by name
+        # By name; and from 12 on a partition is added to a transaction by the way (KIP-890), which is done apart here.
+        version = min(connection.version_of(PRODUCE), 12 if transactional_id is None else 11)
         body = {
-            "transactional_id": None,
+            "transactional_id": transactional_id,
             "acks": -1,
             "timeout": datetime.timedelta(milliseconds=min(self._options.timeout_ms, 30_000)),
             "topic_data": [

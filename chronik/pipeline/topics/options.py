@@ -109,6 +109,9 @@ class WriteOptions:
     writer_id: str | None = None
     """The writer of a batch: the same rows by the same writer again are written once. None: a writer of this name is
     new."""
+    is_exactly_once: bool = False
+    """In one transaction each, visible to read_committed whole or not at all."""
+    transaction_timeout_ms: int = 60_000
 
 
 _READ = (
@@ -117,7 +120,7 @@ _READ = (
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "failOnDataLoss",
     "includeHeaders", READ,
 )  # fmt: skip
-_WRITE = ("topic", "batchBytes", "rowsPerSecond", "writerId", "checkpointLocation", "path")
+_WRITE = ("topic", "batchBytes", "rowsPerSecond", "writerId", "exactlyOnce", "checkpointLocation", "path")
 # The connector's, about how its own consumers work inside: nothing here corresponds to them.
 _WITHOUT_MEANING = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
@@ -125,7 +128,7 @@ _WITHOUT_MEANING = (
 )  # fmt: skip
 _KAFKA = (
     "bootstrap.servers", "client.id", "request.timeout.ms", "max.partition.fetch.bytes", "isolation.level",
-    "compression.type",
+    "compression.type", "transaction.timeout.ms",
 )  # fmt: skip
 
 
@@ -251,7 +254,14 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     batch_bytes = given.number("batchBytes", 1024) or WriteOptions.batch_bytes
     topic = given.text("topic")
     rate, writer_id = given.number("rowsPerSecond"), given.text("writerId")
-    return WriteOptions(client_options(given), topic, COMPRESSION_NAMES.index(codec), batch_bytes, rate, writer_id)
+    is_exactly_once = given.choice("exactlyOnce", ("true", "false"), "false") == "true"
+    if is_exactly_once and rate is not None:
+        raise BadOption("rowsPerSecond and exactlyOnce contradict each other: a transaction is written at once")
+    timeout_ms = given.number("kafka.transaction.timeout.ms", 1) or WriteOptions.transaction_timeout_ms
+    cluster, codec_number = client_options(given), COMPRESSION_NAMES.index(codec)
+    return WriteOptions(
+        cluster, topic, codec_number, batch_bytes, rate, writer_id, is_exactly_once, transaction_timeout_ms=timeout_ms
+    )
 
 
 def _place(given: _Given, side: str, default: Everywhere) -> Place:

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from tests.bench.client import crowd, kafka_python, librdkafka, paced, perf_tools, raw
+from tests.bench.client import crowd, handshakes, kafka_python, librdkafka, paced, perf_tools, raw
 from tests.bench.client_link import ANSWER_TIMEOUT_S
 
 Job = Callable[..., dict[str, float]]
@@ -39,6 +39,7 @@ JOBS: dict[str, Job] = {
     "one_at_a_time": raw.one_at_a_time,
     "watermark_delay": raw.watermark_delay,
     "among_others": crowd.among_others,
+    "handshakes": handshakes.handshakes,
 }
 
 

@@ -68,10 +68,16 @@ def _wait_until_led(admin: AdminClient, topics: dict[str, int]) -> None:
 
 
 def produce(
-    bootstrap: str, node_pids: list[int], topic: str, messages: int, value_bytes: int, acks: str = "1"
+    bootstrap: str,
+    node_pids: list[int],
+    topic: str,
+    messages: int,
+    value_bytes: int,
+    acks: str = "1",
+    security: dict[str, str] | None = None,
 ) -> dict[str, float]:
-    """Fill a topic that is empty, spread over its partitions as librdkafka likes."""
-    producer = _producer(bootstrap, acks)
+    """Fill a topic that is empty, spread over its partitions as librdkafka likes. `security` are further settings."""
+    producer = _producer(bootstrap, acks, security)
     partitions = len(producer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
     for partition in range(partitions):  # connections, producer state and files are there before the clock runs
         producer.produce(topic, b"warm-up", partition=partition)
@@ -86,7 +92,7 @@ def produce(
         _flush(producer)
 
     figures = _timed(send, node_pids, messages, value_bytes)
-    arrived = stored(bootstrap, topic)
+    arrived = stored(bootstrap, topic, security)
     if arrived != messages + partitions:
         raise RuntimeError(f"{arrived} of {messages + partitions} messages are in the log")
     return figures
@@ -122,7 +128,14 @@ def gap_after_kill(bootstrap: str, topic: str, pid: int, steady: int) -> dict[st
     return {"gap_s": time.monotonic() - killed}
 
 
-def consume(bootstrap: str, node_pids: list[int], topic: str, messages: int, value_bytes: int) -> dict[str, float]:
+def consume(
+    bootstrap: str,
+    node_pids: list[int],
+    topic: str,
+    messages: int,
+    value_bytes: int,
+    security: dict[str, str] | None = None,
+) -> dict[str, float]:
     """Read the topic that `produce` has filled, all partitions at once, without a group."""
     consumer = Consumer(
         {
@@ -133,6 +146,7 @@ def consume(bootstrap: str, node_pids: list[int], topic: str, messages: int, val
             "queued.min.messages": 1_000_000,
             # With 64 MB it stops to fetch for a second when an answer comes sooner than the messages are taken.
             "queued.max.messages.kbytes": 1_000_000,
+            **(security or {}),
         }
     )
     partitions = len(consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
@@ -157,13 +171,14 @@ def consume(bootstrap: str, node_pids: list[int], topic: str, messages: int, val
     return figures
 
 
-def _producer(bootstrap: str, acks: str = "1") -> Producer:
+def _producer(bootstrap: str, acks: str = "1", security: dict[str, str] | None = None) -> Producer:
     return Producer(
         {
             "bootstrap.servers": bootstrap,
             "acks": acks,
             "queue.buffering.max.messages": 1_000_000,
             "queue.buffering.max.kbytes": 1_000_000,
+            **(security or {}),
         }
     )
 
@@ -183,9 +198,9 @@ def _flush(producer: Producer) -> None:
         raise RuntimeError(f"{left} messages were not acknowledged")
 
 
-def stored(bootstrap: str, topic: str) -> int:
+def stored(bootstrap: str, topic: str, security: dict[str, str] | None = None) -> int:
     """How many messages are in a topic that nothing was deleted from."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench"})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", **(security or {})})
     partitions = len(consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
     ends = [consumer.get_watermark_offsets(TopicPartition(topic, number), TIMEOUT_S) for number in range(partitions)]
     consumer.close()

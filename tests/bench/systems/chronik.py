@@ -12,7 +12,7 @@ from pathlib import Path
 from chronik import __version__
 from chronik.testing import ClusterNotReady, NodeDied, RunningCluster
 from tests.bench.systems.asking import leader_when_in_sync
-from tests.bench.systems.system import Cluster, Server, ServerFailed, free_ports
+from tests.bench.systems.system import MORE_LISTENERS, Cluster, Server, ServerFailed, free_ports
 
 ROOT = Path(__file__).resolve().parents[3]  # this tree is measured, whatever is installed
 READY_TIMEOUT_S = 120.0
@@ -27,6 +27,7 @@ class ChronikServer:
     def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
         self._directory = directory
         self._settings = dict(settings)
+        self._more_listeners = self._settings.pop(MORE_LISTENERS, "")
         (self._port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
@@ -47,7 +48,7 @@ class ChronikServer:
     def spawn(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "chronik", "serve", "--data-dir", str(self._directory / "data")]
-        command += ["--listen", f"127.0.0.1:{self._port}", "--http", "127.0.0.1:0"]
+        command += ["--listen", f"127.0.0.1:{self._port}{self._more_listeners}", "--http", "127.0.0.1:0"]
         for key, value in self._settings.items():
             command += ["--set", f"{key}={value}"]
         with self._log_path.open("ab") as printed:

@@ -11,6 +11,8 @@ from typing import Protocol
 import psutil
 
 MEGABYTE = 1e6
+MORE_LISTENERS = "bench.more.listeners"
+"""Not a setting of either: what is put behind the listener of a server, as `,SSL://127.0.0.1:9093`."""
 
 
 class ServerFailed(Exception):

@@ -133,6 +133,8 @@ def test_no_secret_is_in_it() -> None:
         ["BROKER 1 ssl.key.password"],
     ]
     assert b"sesame" not in b"".join(trail.pending)
+    for api in ("renew_delegation_token", "expire_delegation_token"):
+        assert auditing.CHANGES[api](replace(full(api), hmac=b"sesame")) == ["TOKEN"]
 
 
 def test_reading_is_no_change() -> None:

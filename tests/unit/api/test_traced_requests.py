@@ -76,7 +76,26 @@ async def test_a_batch_tells_who_sent_it_and_where_it_stands(context: HouseConte
 
     now_us = context.house.clock.now_us()
     assert events(context, ProduceAppended) == [
-        ProduceAppended(now_us, NODE_ID, "orders", 0, "test", "10.0.0.7", 1, -1, 7, 2, 5, 0, 3, len(batch), False, 0, 0)
+        ProduceAppended(
+            now_us,
+            NODE_ID,
+            "orders",
+            0,
+            "test",
+            "10.0.0.7",
+            1,
+            -1,
+            7,
+            2,
+            5,
+            0,
+            3,
+            len(batch),
+            False,
+            0,
+            0,
+            "User:ANONYMOUS",
+        )
     ]
     assert events(context, ProduceAnswered) == [
         ProduceAnswered(now_us, NODE_ID, "orders", 0, "test", "10.0.0.7", 1, -1, 0, 3, 0, 3, (NODE_ID,), 0)

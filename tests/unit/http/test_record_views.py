@@ -257,6 +257,16 @@ async def test_the_fate_of_a_records_transaction_is_in_the_log(house: House) -> 
 
 
 @in_house
+async def test_a_committed_record_stays_so_when_its_producer_begins_again(house: House) -> None:
+    replica = await in_transactions(house)
+    put_in_transaction(replica.log, 7, sequence=2)
+    await house.settle()
+
+    told = [(await look(house, offset)).transaction for offset in (0, 7)]
+    assert [one.fate for one in told if one is not None] == [TransactionFate.COMMITTED, TransactionFate.OPEN]
+
+
+@in_house
 async def test_a_record_outside_of_transactions_is_in_none(house: House) -> None:
     house.create("orders")
     replica = house.replicas.leader("orders", 0)

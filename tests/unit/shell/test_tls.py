@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from chronik.core.config.sections.security import SecurityConfig
+from chronik.core.config.sections.security import PemSettings, SecurityConfig
 from chronik.core.ports import FileSlice, Outgoing
 from chronik.shell.errors import StartError
 from chronik.shell.files import RealFiles
@@ -208,6 +209,105 @@ def test_an_encrypted_key_is_refused_and_never_asked_for_at_the_terminal(authori
     encrypted.write_text(encrypted.read_text() + certificate)
     with pytest.raises(StartError, match="encrypted"):
         TlsContexts(config_of(authority, ssl_keystore_location=str(encrypted)))
+
+
+def test_keys_may_be_encrypted_and_stand_in_settings(authority: Authority, tmp_path: Path) -> None:
+    """`ssl.key.password`, `ssl.keystore.key`, `ssl.keystore.certificate.chain` and `ssl.truststore.certificates`."""
+    import subprocess
+
+    store = authority.key_store("settings").read_text()
+    encrypted = tmp_path / "encrypted.key"
+    subprocess.run(
+        ["openssl", "ec", "-aes128", "-passout", "pass:secret", "-out", str(encrypted)],
+        input=store.encode(),
+        check=True,
+        capture_output=True,
+    )
+    config = replace(config_of(authority), ssl_keystore_location=None, ssl_truststore_location=None)
+    chain = store[store.index("-----BEGIN CERTIFICATE") :]
+    pem = PemSettings(encrypted.read_text(), chain, authority.certificate.read_text(), "secret")
+    tls = TlsContexts(config, pem)
+
+    name = asyncio.run(_server_name(RealNetwork(tls), RealNetwork(TlsContexts(config_of(authority)))))
+    assert name == "settings"
+    assert tls.expires_s is not None
+    assert 1 < (tls.expires_s - time.time()) / 86_400 <= 2, "the certificates of tests last two days"
+    for wrong in ("other", None):
+        with pytest.raises(StartError, match="TLS cannot be set up"):
+            TlsContexts(config, replace(pem, key_password=wrong))
+    assert "BEGIN" not in repr(pem)
+
+
+@EACH_LOOP
+def test_an_authority_that_is_taken_out_is_trusted_no_more(
+    authority: Authority, tmp_path: Path, loop_factory: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """By the listener that is open; what is connected stays."""
+    other = Authority(tmp_path, "other")
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_text(authority.certificate.read_text() + other.certificate.read_text())
+    tls = TlsContexts(config_of(authority, ssl_truststore_location=str(trusted)))
+    client = TlsContexts(config_of(other, ssl_truststore_location=str(authority.certificate)))
+    friend = TlsContexts(config_of(authority))
+
+    async def inside() -> None:
+        network = RealNetwork(tls)
+        listener = await network.listen("127.0.0.1", 0, Echo, protocol="SSL")
+        assert await echoed(RealNetwork(client), listener.address) == b"x"
+        held = Echoed()
+        transport = await RealNetwork(client).connect(*listener.address, held)
+
+        trusted.write_text(authority.certificate.read_text())
+        assert tls.reload_if_changed()
+        await network.use_new_certificates()
+
+        assert await echoed(RealNetwork(client), listener.address) is None
+        assert await echoed(RealNetwork(friend), listener.address) == b"x"
+        transport.write(b"y")  # type: ignore[attr-defined]  # it is two-way
+        assert await held.answer == b"y"
+        transport.close()
+        await listener.close()
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(asyncio.wait_for(inside(), 30))
+
+
+class Echo(asyncio.Protocol):
+    """Says what it heard."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.write(data)  # type: ignore[attr-defined]  # it is two-way
+
+
+class Echoed(asyncio.Protocol):
+    """Waits for an answer: None when it is hung up on."""
+
+    def __init__(self) -> None:
+        self.answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+
+    def data_received(self, data: bytes) -> None:
+        if not self.answer.done():
+            self.answer.set_result(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.answer.done():
+            self.answer.set_result(None)
+
+
+async def echoed(network: RealNetwork, address: tuple[str, int]) -> bytes | None:
+    """None: it was not let in."""
+    heard = Echoed()
+    try:
+        transport = await network.connect(*address, heard)
+    except OSError:
+        return None
+    transport.write(b"x")  # type: ignore[attr-defined]  # it is two-way
+    answer = await heard.answer
+    transport.close()
+    return answer
 
 
 def test_a_new_key_store_behind_a_link_is_taken_and_a_bad_one_is_not(authority: Authority, tmp_path: Path) -> None:

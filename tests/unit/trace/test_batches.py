@@ -14,6 +14,7 @@ from chronik.trace.batches import PendingBatches
 from chronik.trace.events import AnyEvent, ProduceAnswered, ProduceAppended
 from chronik.trace.lines import BatchRun, Written, from_lines, to_lines
 
+PRINCIPAL = "User:alice"
 RECORDS = b"\xff" * 100  # of no idempotent producer
 
 
@@ -21,6 +22,7 @@ class FakeClient(NamedTuple):
     connection_id: int = 5
     client_id: str = "app"
     client_host: str = "10.0.0.7"
+    principal: str = PRINCIPAL
 
 
 class FakeReplica:

@@ -56,6 +56,7 @@ NOTHING = NodeReading(
         request_bytes_max=0,
     ),
     quotas=QuotaReading({("producer_byte_rate",): 3}, {("producer_byte_rate",): 1.5}, clients=0),
+    certificate_days={("ssl.keystore",): 1.5},
     commits=Timed(0, 0.0),
     waiting=WaitingReading(producers=0, fetches=0),
     fetch_sessions=0,

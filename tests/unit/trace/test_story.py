@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from chronik.trace.events import (
@@ -101,6 +102,14 @@ def story(
     return tell(
         TOPIC, PARTITION, offset, KnownRecord(looks=looks or [look(1), look(2), look(3)], events=events, **known)
     )
+
+
+def test_it_is_said_which_principal_wrote_it_and_which_was_given_it() -> None:
+    given = msgspec.structs.replace(fetched(30, 40, 45), principal="User:bob")
+    told = story(events=[appended(principal="User:alice"), answered(), given, fetched(31, 40, 45)])
+    assert told.acknowledged is not None
+    assert told.acknowledged.principal == "User:alice"
+    assert [each.principal for each in told.delivered] == ["User:bob", ""]  # "" where it is not known
 
 
 def test_a_record_that_all_is_known_of() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from chronik.core.access.acls import parse_super_users
 from chronik.core.access.node_principals import NodePrincipalRules, parse_node_principals
@@ -11,6 +12,10 @@ from chronik.core.access.ssl_principal import mapper_of
 from chronik.core.config.definitions import BOOLEAN, LIST, STRING, BadConfig, Section, one_of, setting, some_of
 
 PEM = "PEM"
+# What is secret, or too long to be shown: in no section.
+KEY, CHAIN, AUTHORITIES = "ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates"
+KEY_PASSWORD = "ssl.key.password"
+PEM_SETTINGS = frozenset((KEY, CHAIN, AUTHORITIES, KEY_PASSWORD))
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _CONVERT = {
     "ssl.keystore": "openssl pkcs12 -in FILE -nodes -out keystore.pem",
@@ -19,12 +24,26 @@ _CONVERT = {
 
 
 @dataclass(frozen=True, slots=True)
+class PemSettings:
+    """Key and certificates that stand in settings, and not in files. Its text hides them."""
+
+    key: str | None = field(default=None, repr=False)
+    chain: str | None = field(default=None, repr=False)
+    authorities: str | None = field(default=None, repr=False)
+    key_password: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, lines: Mapping[str, str]) -> PemSettings:
+        return cls(lines.get(KEY), lines.get(CHAIN), lines.get(AUTHORITIES), lines.get(KEY_PASSWORD))
+
+
+@dataclass(frozen=True, slots=True)
 class SecurityConfig(Section):
     """How connections are encrypted, and who is at their other end."""
 
     ssl_keystore_type: str = setting(STRING, "JKS", "The form of the key store: PEM, no other can be read.")
     ssl_keystore_location: str | None = setting(
-        STRING, None, "File with the node's private key, not encrypted, and its certificates, as PEM."
+        STRING, None, "File with the node's private key and its certificates, as PEM."
     )
     ssl_truststore_type: str = setting(STRING, "JKS", "The form of the trust store: PEM, no other can be read.")
     ssl_truststore_location: str | None = setting(
@@ -107,11 +126,20 @@ class SecurityConfig(Section):
         except ValueError as problem:
             raise BadConfig("chronik.node.principals", f"chronik.node.principals: {problem}") from problem
 
-    def check_ssl(self, *, is_alone: bool) -> None:
+    def check_ssl(self, *, is_alone: bool, pem: PemSettings) -> None:
         """What a node with an SSL listener must have. Raises BadConfig."""
-        if self.ssl_keystore_location is None:
+        has_authorities = self.ssl_truststore_location is not None or pem.authorities is not None
+        if (pem.key is None) != (pem.chain is None):
+            raise BadConfig(KEY, f"{KEY} and {CHAIN} go together: one of them is missing")
+        for location, given, name in (
+            (self.ssl_keystore_location, pem.key, KEY),
+            (self.ssl_truststore_location, pem.authorities, AUTHORITIES),
+        ):
+            if location is not None and given is not None:
+                raise BadConfig(name, f"{name} and the location of a file are both set: one of them is enough")
+        if self.ssl_keystore_location is None and pem.key is None:
             raise BadConfig("ssl.keystore.location", "ssl.keystore.location is missing: an SSL listener needs its key")
-        if self.identifies_clients and self.ssl_truststore_location is None:
+        if self.identifies_clients and not has_authorities:
             raise BadConfig(
                 "ssl.truststore.location",
                 f"ssl.truststore.location is missing: ssl.client.auth = {self.ssl_client_auth} needs certificates to"
@@ -119,7 +147,7 @@ class SecurityConfig(Section):
             )
         if is_alone:
             return
-        if self.ssl_truststore_location is None:
+        if not has_authorities:
             raise BadConfig("ssl.truststore.location", "ssl.truststore.location is missing: nodes check each other")
         if self.identifies_clients and not self.super_principals:
             raise BadConfig(

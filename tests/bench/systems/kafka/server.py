@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.bench.systems.asking import leader_when_in_sync, names_all
 from tests.bench.systems.kafka.jars import SERVER_FLAGS, SHORT_LIFE_FLAGS, command
-from tests.bench.systems.system import ServerFailed, free_ports
+from tests.bench.systems.system import MORE_LISTENERS, ServerFailed, free_ports
 
 # With ten thousand partitions, after a kill, it takes its time.
 READY_TIMEOUT_S = 600.0
@@ -70,6 +70,7 @@ class KafkaServer:
         self._log = directory / "server.log"
         (directory / "log4j2.properties").write_text(LOG_CONFIG.format(path=self._log))
         every = self._settings(node_id, controller_port, voters) | settings_of_kafka(settings)
+        every["listeners"] += every.pop(MORE_LISTENERS, "")
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in every.items()))
         self._formatting: subprocess.Popen[bytes] | None = self._begin_format()
 
