@@ -32,6 +32,8 @@ _REFUSED = {
     _R.GROUP: Code.GROUP_AUTHORIZATION_FAILED,
     _R.CLUSTER: Code.CLUSTER_AUTHORIZATION_FAILED,
     _R.TRANSACTIONAL_ID: Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    _R.DELEGATION_TOKEN: Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    _R.USER: Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 # As Kafka says it: some clients take a code without words for no error.
 _WORDS = {
@@ -39,6 +41,7 @@ _WORDS = {
     Code.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     Code.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "Delegation Token authorization failed.",
 }
 
 

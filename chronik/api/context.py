@@ -379,6 +379,16 @@ class FetchContext:
     cold_reads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COLD_READS))
 
 
+class TransactionContext(NamedTuple):
+    """What requests of transactional producers need; nothing of it in tests of what has nothing to do with them."""
+
+    coordinator: TransactionsDesk | None = None
+    verification: VerificationDesk | None = None
+
+
+NO_TRANSACTIONS = TransactionContext()
+
+
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     """Everything within a handler's reach."""
@@ -397,8 +407,7 @@ class RequestContext:
     metrics: Metrics = field(default_factory=Metrics)
     observation: Observation = NOT_OBSERVED
     forwarding: ForwardingDesk | None = None  # None where there are no other nodes
-    transactions: TransactionsDesk | None = None  # None in tests of what has nothing to do with them
-    verification: VerificationDesk | None = None  # the same
+    transactional: TransactionContext = NO_TRANSACTIONS
     quorum: QuorumDesk | None = None
     quotas: ClientQuotas = field(default_factory=lambda: ClientQuotas(QuotaLimits(), QuotasConfig()))
     audit: Audit = field(default_factory=Unaudited)

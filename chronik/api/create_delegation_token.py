@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import datetime
-from typing import Any
 
 from kio.schema.create_delegation_token.v3.request import CreateDelegationTokenRequest
 from kio.schema.create_delegation_token.v3.response import CreateDelegationTokenResponse
@@ -26,7 +25,9 @@ RESPONSE = CreateDelegationTokenResponse
 API = "create_delegation_token"
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(
+    request: CreateDelegationTokenRequest, caller: Caller, context: RequestContext
+) -> CreateDelegationTokenResponse:
     check_may_ask(API, caller)
     requester = owner = caller.principal
     if request.owner_principal_name:
@@ -58,7 +59,7 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     )
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: CreateDelegationTokenRequest, code: Code, message: str | None) -> CreateDelegationTokenResponse:
     return CreateDelegationTokenResponse(
         error_code=code,
         principal_type=request.owner_principal_type or ANONYMOUS.principal_type,

@@ -29,7 +29,9 @@ RESPONSE = DescribeDelegationTokenResponse
 API = "describe_delegation_token"
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(
+    request: DescribeDelegationTokenRequest, caller: Caller, context: RequestContext
+) -> DescribeDelegationTokenResponse:
     check_may_ask(API, caller)
     image = context.metadata.image
     if image.node_config.token_key is None:
@@ -70,9 +72,9 @@ def _described(token: DelegationToken, context: RequestContext) -> Any:
     )
 
 
-def _response(code: Code, tokens: tuple[Any, ...]) -> Any:
+def _response(code: Code, tokens: tuple[Any, ...]) -> DescribeDelegationTokenResponse:
     return DescribeDelegationTokenResponse(error_code=code, tokens=tokens, throttle_time=datetime.timedelta(0))
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: DescribeDelegationTokenRequest, code: Code, message: str | None) -> DescribeDelegationTokenResponse:
     return _response(code, ())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 from kio.schema.expire_delegation_token.v2.request import ExpireDelegationTokenRequest
 from kio.schema.expire_delegation_token.v2.response import ExpireDelegationTokenResponse
@@ -18,7 +17,9 @@ REQUEST = ExpireDelegationTokenRequest
 RESPONSE = ExpireDelegationTokenResponse
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(
+    request: ExpireDelegationTokenRequest, caller: Caller, context: RequestContext
+) -> ExpireDelegationTokenResponse:
     check_may_ask("expire_delegation_token", caller)
     command = ExpireToken(request.hmac, caller.principal, milliseconds(request.expiry_time_period))
     until_ms = await context.metadata.ask_here(command)
@@ -26,9 +27,9 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return _response(Code.NONE, moment(until_ms))
 
 
-def _response(code: Code, until: datetime.datetime) -> Any:
+def _response(code: Code, until: datetime.datetime) -> ExpireDelegationTokenResponse:
     return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp=until, throttle_time=datetime.timedelta(0))
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: ExpireDelegationTokenRequest, code: Code, message: str | None) -> ExpireDelegationTokenResponse:
     return _response(code, NEVER)

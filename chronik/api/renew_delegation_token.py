@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenRequest
 from kio.schema.renew_delegation_token.v2.response import RenewDelegationTokenResponse
@@ -18,7 +17,9 @@ REQUEST = RenewDelegationTokenRequest
 RESPONSE = RenewDelegationTokenResponse
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(
+    request: RenewDelegationTokenRequest, caller: Caller, context: RequestContext
+) -> RenewDelegationTokenResponse:
     check_may_ask("renew_delegation_token", caller)
     command = RenewToken(request.hmac, caller.principal, milliseconds(request.renew_period))
     until_ms = await context.metadata.ask_here(command)
@@ -26,9 +27,9 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return _response(Code.NONE, moment(until_ms))
 
 
-def _response(code: Code, until: datetime.datetime) -> Any:
+def _response(code: Code, until: datetime.datetime) -> RenewDelegationTokenResponse:
     return RenewDelegationTokenResponse(error_code=code, expiry_timestamp=until, throttle_time=datetime.timedelta(0))
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: RenewDelegationTokenRequest, code: Code, message: str | None) -> RenewDelegationTokenResponse:
     return _response(code, NEVER)

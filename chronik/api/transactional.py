@@ -18,16 +18,16 @@ from chronik.core.machines.transactions.commands import (
 def transactions(context: RequestContext) -> TransactionsDesk:
     """Raises Refused where this node coordinates none, with the one code that the Java client, librdkafka and
     kafka-python take as final and report at once: an unknown or 'not available' one makes some ask for ever."""
-    if context.transactions is None:
+    if context.transactional.coordinator is None:
         raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactions are not supported yet.")
-    return context.transactions
+    return context.transactional.coordinator
 
 
 def verification(context: RequestContext) -> VerificationDesk:
     """Raises Refused, as `transactions`."""
-    if context.verification is None:
+    if context.transactional.verification is None:
         raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactions are not supported yet.")
-    return context.verification
+    return context.transactional.verification
 
 
 def checked_id(transactional_id: str | None) -> str:

@@ -247,7 +247,9 @@ def explain(
     missing = None
     if not ruling.is_allowed and not is_denied:
         missing = Acl(kind, name, AclPatternType.LITERAL, str(principal), "*", operation, AclPermission.ALLOW)
-    return Explanation(ruling.is_allowed, ruling.reason, missing, is_sure=ruling.is_allowed or SUPER_USERS in settings)
+    return Explanation(
+        ruling.is_allowed, ruling.reason, missing, is_sure=ruling.is_allowed or settings.get(SUPER_USERS) is not None
+    )
 
 
 def _filter_fields(wanted: AclFilter) -> dict[str, Any]:

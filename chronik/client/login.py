@@ -38,7 +38,10 @@ def log_in(security: Security, ask: AskPlainly) -> None:
             )
         if mechanism == OAUTHBEARER:
             assert security.token is not None
-            _authenticate(ask, b"n,,\x01auth=Bearer " + security.token.token().text.encode() + b"\x01\x01", "the token")
+            bearer = b"n,,\x01auth=Bearer " + security.token.token().text.encode() + b"\x01\x01"
+            if _authenticate(ask, bearer, "the token"):  # why it is refused (RFC 7628); the node says so once more
+                _authenticate(ask, b"\x01", "the token")
+                raise LoginRefused("it does not let the token in")
             return
         user, password = security.username or "", security.password or ""
         if mechanism == PLAIN:

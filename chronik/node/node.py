@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chronik.api.call import Peer
-from chronik.api.context import Caller, FetchContext, RequestContext
+from chronik.api.context import Caller, FetchContext, RequestContext, TransactionContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.table import module_of
 from chronik.core.access.authorizer import Authorizer
@@ -20,11 +20,8 @@ from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
 from chronik.core.access.sasl import NotReady
 from chronik.core.access.scram import ScramCredential, ScramMechanism
 from chronik.core.config.node import NodeConfig
-from chronik.core.config.sections.groups import GroupsConfig
-from chronik.core.config.sections.offsets import OffsetsConfig
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FetchSessions
-from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.metadata.features import finalized
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
@@ -58,6 +55,7 @@ from chronik.node.cluster.metadata import METADATA_CONFIG, Metadata
 from chronik.node.cluster.node_principals import NodePrincipals
 from chronik.node.cluster.quorum import Quorum, QuorumSetup
 from chronik.node.coordinators.group_coordinator import GroupCoordinator
+from chronik.node.coordinators.group_settings import group_config
 from chronik.node.coordinators.transaction_coordinator import TransactionCoordinator
 from chronik.node.coordinators.transaction_markers import WRITE_TXN_MARKERS, MarkerSender
 from chronik.node.coordinators.transaction_verification import ADD_PARTITIONS_TO_TXN, TransactionVerifier
@@ -138,25 +136,16 @@ class Node:
         self.groups = self._coordinate_groups(time)
         self.transactions = self._coordinate_transactions(time)
         self._verifier = self._verify_transactions()
-        self.forwarding = Forwarding(
-            config.node_id,
-            self.cluster.metadata,
-            self.groups,
-            self.transactions,
-            self.cluster.peers,
-            self._deadlines,
-            self.metrics,
-        )
+        self.forwarding = self._forward_requests()
         self.audit = AuditTrail(
             config.node_id, doors.clock, logs=lambda: self.image.node_config.audit.chronik_audit_log
         )
         self._request_context = self._context(inspect)
-        self._principals = NodePrincipals(config.security.node_principals, self.image, doors.files)
         self._dispatch = Dispatch(
             self._request_context,
             self.metrics,
             self.forwarding,
-            may_be=self._principals.may_be,
+            may_be=self.cluster.principals.may_be,
             serves_clients=False,  # until it has started
             lets_clients_wait=config.is_alone,
         )
@@ -289,6 +278,12 @@ class Node:
             self.trace,
         )
 
+    def _forward_requests(self) -> Forwarding:
+        cluster, groups, transactions = self.cluster, self.groups, self.transactions
+        return Forwarding(
+            self.config.node_id, cluster.metadata, groups, transactions, cluster.peers, self._deadlines, self.metrics
+        )
+
     def _verify_transactions(self) -> TransactionVerifier:
         return TransactionVerifier(
             self.transactions.coordinator_now,
@@ -396,6 +391,7 @@ class Node:
                 config.node_id,
                 interval_ms=config.liveness.broker_heartbeat_interval_ms,
             ),
+            NodePrincipals(config.security.node_principals, metadata.image, doors.files),
         )
 
     def _work_in_background(self) -> Background:
@@ -496,7 +492,7 @@ class Node:
 
     def _node_registered(self) -> None:
         """An id may be another principal's from now on: what used it before is no node any more."""
-        principals = self._principals
+        principals = self.cluster.principals
         principals.metadata_changed(is_caught_up=self.cluster.metadata.is_caught_up)
         self.connections.end_where(
             lambda peer: peer.node_id >= 0 and not principals.may_be(peer.node_id, peer.authenticated_as),
@@ -528,8 +524,7 @@ class Node:
             chance=self._doors.chance,
             metadata=self.cluster.controller,
             groups=self.groups,
-            transactions=self.transactions,
-            verification=self._verifier,
+            transactional=TransactionContext(self.transactions, self._verifier),
             replicas=self.replicas,
             waiting=self.waiting,
             metrics=self.metrics,
@@ -551,7 +546,7 @@ class Node:
         self.replicas.partitions.follow(self.image, is_caught_up=False)
         self.cluster.quorum.start(self.cluster.metadata)
         await self.cluster.metadata.wait_until_started()
-        self._principals.metadata_changed(is_caught_up=True)
+        self.cluster.principals.metadata_changed(is_caught_up=True)
         # What the metadata says of an earlier process of this node does not hold for this one: it may have lost what
         # was not synced, or its whole disk. Whatever it leads it leads in a new epoch.
         await self.cluster.liveness.register(ports)
@@ -652,23 +647,3 @@ class Node:
             self.replicas.logs.checkpoints.stopped()
         except OSError as problem:  # the disk is full, say: what was acknowledged is safe all the same
             log.warning("this stop was not orderly, so the next start looks at every log: %s", problem)
-
-
-def group_config(groups: GroupsConfig, offsets: OffsetsConfig) -> GroupConfig:
-    """What the coordinator needs of these settings."""
-    return GroupConfig(
-        initial_rebalance_delay_ms=groups.group_initial_rebalance_delay_ms,
-        min_session_timeout_ms=groups.group_min_session_timeout_ms,
-        max_session_timeout_ms=groups.group_max_session_timeout_ms,
-        max_size=groups.group_max_size,
-        consumer_session_timeout_ms=groups.group_consumer_session_timeout_ms,
-        consumer_heartbeat_interval_ms=groups.group_consumer_heartbeat_interval_ms,
-        consumer_max_size=groups.group_consumer_max_size,
-        consumer_assignors=groups.group_consumer_assignors,
-        can_upgrade=groups.group_consumer_migration_policy in ("bidirectional", "upgrade"),
-        can_downgrade=groups.group_consumer_migration_policy in ("bidirectional", "downgrade"),
-        offset_metadata_max_bytes=offsets.offset_metadata_max_bytes,
-        offsets_commit_timeout_ms=offsets.offsets_commit_timeout_ms,
-        offsets_retention_ms=offsets.offsets_retention_minutes * 60_000,
-        offsets_retention_check_interval_ms=offsets.offsets_retention_check_interval_ms,
-    )

@@ -18,7 +18,8 @@ from chronik.core.records.control import read_marker
 from chronik.core.records.payload import Record, walk
 from chronik.core.replica.replica import Replica
 from chronik.core.types import NO_PRODUCER_ID
-from chronik.node.node import Node, group_config
+from chronik.node.coordinators.group_settings import group_config
+from chronik.node.node import Node
 from chronik.sim.files import SimDisk
 from chronik.sim.quorum_checks import differences, metadata_state
 from chronik.sim.story import WorldStory

@@ -8,6 +8,7 @@ from chronik.node.cluster.controller_link import ControllerLink
 from chronik.node.cluster.failure_detector import FailureDetector
 from chronik.node.cluster.liveness import Liveness
 from chronik.node.cluster.metadata import Metadata
+from chronik.node.cluster.node_principals import NodePrincipals
 from chronik.node.cluster.quorum import Quorum
 from chronik.node.net.peers import Peers
 
@@ -22,6 +23,7 @@ class ClusterMember:
     controller: ControllerLink
     liveness: Liveness
     failure_detector: FailureDetector
+    principals: NodePrincipals
 
     async def stop(self) -> None:
         """The quorum first: what is not committed by then is not going to be."""

@@ -66,6 +66,24 @@ class Slot:
         self._connection.slot_filled(self)
 
 
+class Outbox:
+    """Answers of this turn of the loop: they leave together."""
+
+    __slots__ = ("is_flush_due", "pieces", "size_bytes")
+
+    def __init__(self) -> None:
+        self.pieces: list[Outgoing] = []
+        self.size_bytes = 0
+        self.is_flush_due = False
+
+    def clear(self) -> None:
+        self.pieces, self.size_bytes = [], 0
+
+    def put_back(self, pieces: list[Outgoing]) -> None:
+        """What the client does not take yet."""
+        self.pieces, self.size_bytes = pieces, sum(map(len, pieces))
+
+
 class HeldAnswers:
     """Bytes of one client's answers in memory that cannot leave; those of all clients together are counted too."""
 
@@ -215,14 +233,11 @@ class Connection(asyncio.BufferedProtocol):
         "_blocked_by",
         "_held",
         "_inbox",
-        "_is_flush_due",
-        "_is_muted",
         "_is_paused",
         "_line",
         "_loop",
         "_made_at",
         "_outbox",
-        "_outbox_bytes",
         "_peer",
         "_standing",
         "_transport",
@@ -244,11 +259,9 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog: deque[memoryview] = deque()  # requests that were read and may not begin yet
         self._blocked_by: Slot | None = None  # until it is answered no further request begins
         self._is_paused = False  # the client does not read its answers
-        self._is_muted = False  # it is over a quota: nothing more of it is begun until it has waited
+        # While it is set the client is over a quota, and muted: nothing more of it is begun until it has waited.
         self._unmuting: asyncio.TimerHandle | None = None
-        self._outbox: list[Outgoing] = []  # answers of this turn of the loop: they leave together
-        self._outbox_bytes = 0
-        self._is_flush_due = False
+        self._outbox = Outbox()
         self._held = HeldAnswers(everyone)
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
@@ -397,7 +410,7 @@ class Connection(asyncio.BufferedProtocol):
                 backlog
                 and self._blocked_by is None
                 and not self._is_paused
-                and not self._is_muted
+                and self._unmuting is None
                 and held.waiting_bytes < HELD_BYTES
             ):
                 frame = backlog.popleft()
@@ -430,7 +443,7 @@ class Connection(asyncio.BufferedProtocol):
             memory.used_bytes -= given
             if memory.line:
                 memory.given_back()
-        line = self._line
+        line, outbox = self._line, self._outbox
         if line and (self._is_paused or line[0] is not slot):
             self._held.hold(slot)
         while line and line[0].is_filled:
@@ -442,13 +455,13 @@ class Connection(asyncio.BufferedProtocol):
                 self.close()
                 return
             for buffer in buffers:
-                self._outbox.append(buffer)
-                self._outbox_bytes += len(buffer)
-        if self._outbox_bytes >= FLUSH_BYTES:
+                outbox.pieces.append(buffer)
+                outbox.size_bytes += len(buffer)
+        if outbox.size_bytes >= FLUSH_BYTES:
             self._flush()
-        elif self._outbox and not self._is_flush_due:
+        elif outbox.pieces and not outbox.is_flush_due:
             # One write for all answers of this turn: a sync lets many go at once, and a write costs more than the rest.
-            self._is_flush_due = True
+            outbox.is_flush_due = True
             self._loop.call_soon(self._flush)
         if self._peer.is_refused:
             self.close()
@@ -467,21 +480,20 @@ class Connection(asyncio.BufferedProtocol):
             if self._unmuting.when() >= until:
                 return
             self._unmuting.cancel()
-        self._is_muted = True
         self._unmuting = self._loop.call_at(until, self._unmute)
         self._adjust_reading()
 
     def _unmute(self) -> None:
-        self._is_muted, self._unmuting = False, None
+        self._unmuting = None
         self._work_off_backlog()
 
     def _flush(self, *, is_last: bool = False) -> None:
-        self._is_flush_due = False
-        outbox, size = self._outbox, self._outbox_bytes
+        self._outbox.is_flush_due = False
+        outbox, size = self._outbox.pieces, self._outbox.size_bytes
         # Of a client that does not read, files stay unread as well: they are not to pile up in memory.
         if not outbox or (self._is_paused and not (is_last and size < FLUSH_BYTES)):
             return
-        self._outbox, self._outbox_bytes = [], 0
+        self._outbox.clear()
         if self._held.leaving_bytes:
             self._held.flushed()
         if self._transport is None:
@@ -516,7 +528,7 @@ class Connection(asyncio.BufferedProtocol):
         while pieces and not self._is_paused:
             part, pieces = _split(pieces, piece_bytes)
             transport.writelines([_read(piece) for piece in part])
-        self._outbox, self._outbox_bytes = pieces, sum(map(len, pieces))
+        self._outbox.put_back(pieces)
 
     def pause_writing(self) -> None:
         self._is_paused = True
@@ -540,7 +552,7 @@ class Connection(asyncio.BufferedProtocol):
             or self._waits_for_memory
             or bool(self._backlog)
             or len(self._line) >= self._all.under_way_max
-            or self._is_muted
+            or self._unmuting is not None
         )
         if must_wait == transport.is_reading():
             if must_wait:
@@ -565,7 +577,7 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """At once."""
         self._abandon()
-        self._outbox, self._outbox_bytes = [], 0
+        self._outbox.clear()
         if self._transport is not None:
             self._transport.abort()
 

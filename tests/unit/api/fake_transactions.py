@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from chronik.api.context import RequestContext
+from chronik.api.context import RequestContext, TransactionContext
 from chronik.core.config.sections.transactions import TransactionsConfig
 from chronik.core.errors import Refused
 from chronik.core.machines.transactions.commands import MarkersWritten, ProducerIdentity
@@ -50,4 +50,4 @@ class FakeTransactions:
 
 def context_with_transactions(**options: Any) -> tuple[RequestContext, FakeTransactions]:
     desk = FakeTransactions()
-    return replace(fake_context(**options), transactions=desk), desk
+    return replace(fake_context(**options), transactional=TransactionContext(desk)), desk

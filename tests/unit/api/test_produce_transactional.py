@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from chronik.api import produce
-from chronik.api.context import HeldUp
+from chronik.api.context import HeldUp, TransactionContext
 from chronik.core.errors import Code
 from chronik.core.machines.transactions.commands import ProducerIdentity
 from chronik.core.records.batch import TRANSACTIONAL_BIT
@@ -50,7 +50,7 @@ class Coordinators:
 
 def with_coordinators(context: HouseContext) -> Coordinators:
     desk = Coordinators()
-    context.context = replace(context.context, verification=desk)
+    context.context = replace(context.context, transactional=TransactionContext(verification=desk))
     return desk
 
 
@@ -296,7 +296,7 @@ async def test_a_fault_of_the_verification_is_no_answer(context: HouseContext) -
         async def confirm(self, *_: Any, **__: Any) -> dict[TopicPartition, Code]:
             raise RuntimeError("a fault")
 
-    context.context = replace(context.context, verification=Broken())
+    context.context = replace(context.context, transactional=TransactionContext(verification=Broken()))
     asked = send(context, one(transactional()))
     await settle(context)
     with pytest.raises(RuntimeError):

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from chronik.api import authorization, describe_configs, find_coordinator
+from chronik.api.context import TransactionContext
 from chronik.core.access.acls import Acl, AclPatternType, AclPermission, AclSet
 from chronik.core.access.authorizer import Authorizer
 from chronik.core.access.operations import AclOperation as O
@@ -108,7 +109,9 @@ def test_the_coordinator_of_a_transaction_needs_describe_on_its_id() -> None:
     allowed = set()
     for right in RIGHTS:
         context = context_with(right)
-        there = replace(context, transactions=cast(Any, context.groups))  # which has coordinators of anything
+        there = replace(
+            context, transactional=TransactionContext(cast(Any, context.groups))
+        )  # which has coordinators of anything
         response = asyncio.run(find_coordinator.handle(request, caller(), there))
         if Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED not in codes_in(response):
             allowed.add(right)

@@ -11,7 +11,7 @@ import pytest
 from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequestPartition
 
 from chronik.api import txn_offset_commit
-from chronik.api.context import RequestContext
+from chronik.api.context import RequestContext, TransactionContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import CommitOffsetsInTransaction, OffsetToCommit
 from chronik.core.machines.transactions.commands import ProducerIdentity
@@ -42,7 +42,7 @@ class FakeVerification:
 def desk(code: Code = Code.NONE) -> tuple[RequestContext, Host, FakeVerification]:
     context, host = grouped_context({"orders": 2, "bills": 1})
     verification = FakeVerification(code)
-    return replace(context, verification=verification), host, verification
+    return replace(context, transactional=TransactionContext(verification=verification)), host, verification
 
 
 def request(*offsets: tuple[str, int, int], **fields: Any) -> AnyTxnOffsetCommitRequest:
@@ -129,7 +129,9 @@ def test_an_unconfirmed_transaction_commits_nothing(said: Code, version: int, to
     ],
 )
 def test_a_refusal_of_the_group_is_each_partitions(code: Code, version: int, told: Code) -> None:
-    context = replace(refusing_desk(Refused(code), {"orders": 2}), verification=FakeVerification())
+    context = replace(
+        refusing_desk(Refused(code), {"orders": 2}), transactional=TransactionContext(verification=FakeVerification())
+    )
     response = ask(txn_offset_commit, request(("orders", 0, 9), ("orders", 1, 4)), context, version)
     assert codes(response) == [("orders", 0, told), ("orders", 1, told)]
 

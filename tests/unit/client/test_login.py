@@ -107,6 +107,19 @@ def test_a_token_is_sent_as_the_standard_has_it(tmp_path: object) -> None:
     assert node.messages == [b"n,,\x01auth=Bearer a.b.c\x01\x01"]
 
 
+def test_a_token_that_is_refused_is_no_login_whatever_the_node_says_next(tmp_path: object) -> None:
+    """A token that is refused is no login, also where the node forgets to say so a second time."""
+    file = f"{tmp_path}/token"
+    with open(file, "w") as out:
+        out.write("a.b.c")
+    node = Node(lambda _: b"" if node.messages[1:] else b'{"status":"invalid_token"}', ("OAUTHBEARER",))
+
+    with pytest.raises(LoginRefused, match="does not let the token in"):
+        log_in(Security("SASL_SSL", mechanism="OAUTHBEARER", token=TokenSource(file=file)), node.ask)
+
+    assert node.messages[1:] == [b"\x01"]
+
+
 def test_an_answer_that_is_cut_short_is_no_login() -> None:
     with pytest.raises(LoginRefused, match="cannot be read"):
         log_in(of("PLAIN"), lambda *_: b"\x00")

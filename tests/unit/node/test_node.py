@@ -21,8 +21,9 @@ from chronik.core.machines.metadata.commands import DeleteTopics, TopicToDelete
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.ports import Doors
 from chronik.node.cluster.identity import Identity
+from chronik.node.coordinators.group_settings import group_config
 from chronik.node.net.connection import Connection
-from chronik.node.node import Node, group_config
+from chronik.node.node import Node
 from chronik.node.replication.checkpoints import CLEAN
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from chronik.wire.versions import APIS

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
 
 from chronik.api.call import Peer
-from chronik.api.context import RequestContext
+from chronik.api.context import RequestContext, TransactionContext
 from chronik.core.machines.metadata.commands import CreateInternalTopic, RegisterBroker
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -190,7 +190,7 @@ class Town:
             self.desk_in_house.context,
             forwarding=self.forwarding,
             groups=cast(Any, self.groups),
-            transactions=cast(Any, self.transactions),
+            transactional=TransactionContext(cast(Any, self.transactions)),
             metadata=self.cluster,
         )
         self.dispatch = Dispatch(self.context, self.house.metrics, self.forwarding)

@@ -175,7 +175,7 @@ def test_how_things_stand_is_shown_only_on_demand() -> None:
             run("tail", "--no-follow", "--bootstrap", f"{host}:{port}", *options)
 
     kinds = [set(asked["kinds"]) for asked in nodes.asked[::2]]
-    assert set(KINDS) - kinds[0] == {"group_seen", "partition_seen"}
+    assert set(KINDS) - kinds[0] == {"group_seen", "partition_seen", "transaction_seen"}
     assert kinds[1:] == [set(KINDS), {"partition_seen"}]
 
 
