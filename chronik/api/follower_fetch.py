@@ -142,8 +142,10 @@ class FollowerSession:
             if entry is None:
                 entry = self._entries[key] = _Entry(asked)
             before = entry.asked
-            if asked.leader_epoch != before.leader_epoch or asked.fetch_offset < before.fetch_offset:
-                entry.sent_bounds = None  # it cut off its end, or began anew, and did not take the watermark
+            if asked.leader_epoch != before.leader_epoch or asked.fetch_offset <= before.fetch_offset:
+                # It cut off its end, or began anew, and did not take the watermark. Or it is where it was: an answer
+                # that it passed over, since this request crossed it, may have had a watermark that is not known there.
+                entry.sent_bounds = None
             entry.asked, entry.is_out = asked, False
             self._news.pop(key, None)
             self._news[key] = None

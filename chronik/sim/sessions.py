@@ -15,6 +15,7 @@ class SimSessions:
     def __init__(self, holders: Holders) -> None:
         self._holders = holders
         self._seen: dict[tuple[int, int, str], tuple[GroupsMachine, dict[str, None]]] = {}
+        self._ended: dict[str, dict[str, None]] = {}  # by group: the members whose session any coordinator has ended
 
     def look(self, node_id: int, machines: Iterable[GroupsMachine], now_ms: int) -> None:
         for machine in machines:
@@ -25,10 +26,16 @@ class SimSessions:
     def _look_at(self, node_id: int, machine: GroupsMachine, group: ConsumerGroup, now_ms: int) -> None:
         place = node_id, machine.partition, group.group_id
         seen = self._seen.get(place)
-        if seen is not None and seen[0] is machine:  # another one knows what its log says, and has ended nothing
+        ended = self._ended.setdefault(group.group_id, {})
+        if seen is not None and seen[0] is machine:
             if seen[1].keys() == group.subscribers.keys():
                 return
-            for member_id in seen[1]:
-                if member_id not in group.subscribers:
-                    self._holders.ended(group.group_id, member_id, now_ms)
+            gone = [member_id for member_id in seen[1] if member_id not in group.subscribers]
+            ended.update(dict.fromkeys(gone))
+        else:
+            # A coordinator that takes over knows what its log says, and has ended nothing itself. But an end that was
+            # not safe when another took over, which went on with the member, may be in the log of this one (seed 59).
+            gone = [member_id for member_id in ended if member_id not in group.subscribers]
+        for member_id in gone:
+            self._holders.ended(group.group_id, member_id, now_ms)
         self._seen[place] = machine, dict.fromkeys(group.subscribers)

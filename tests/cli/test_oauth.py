@@ -48,7 +48,7 @@ def test_the_pipelines_own_client_is_let_in_by_scram(admin: Secured) -> None:
     said = {f"kafka.{key}": value for key, value in told.items()} | {"kafka.bootstrap.servers": admin.bootstrap}
     with TopicClient(cluster_options(said)) as client:
         assert client.nodes()
-    wrong = said | {"kafka.sasl.username": "admin", "kafka.sasl.password": "wr0ng", "kafka.request.timeout.ms": "100"}
+    wrong = said | {"kafka.sasl.username": "admin", "kafka.sasl.password": "wr0ng", "kafka.request.timeout.ms": "20000"}
     host, _, port = admin.bootstrap.rpartition(":")
     with TopicClient(cluster_options(wrong)) as client, pytest.raises(ConnectionFailed, match="does not let admin in"):
         client.ask_at((host, int(port)), 18, {})

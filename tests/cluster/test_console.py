@@ -110,16 +110,17 @@ def test_a_message_is_produced_sent_again_and_deleted(shown: ConsoleProcess, ord
 
 
 def test_an_open_transaction_is_listed_and_aborted(cluster: RunningCluster, shown: ConsoleProcess, orders: str) -> None:
+    shown.post("/topics", "/topics", name="tills", partitions="1")
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "till"})
     producer.init_transactions(30)
     producer.begin_transaction()
-    producer.produce("orders", b"open", partition=0)
+    producer.produce("tills", b"open", partition=0)
     assert producer.flush(30) == 0
 
     assert "till" in [row["transactional_id"] for row in shown.model("/transactions")["rows"]]
     page = shown.model("/transaction?id=till")
-    assert (page["state"], page["partitions"][0]["topic"]) == ("Ongoing", "orders")
-    assert page["partitions"][0]["stable_offset"] == 200
+    assert (page["state"], page["partitions"][0]["topic"]) == ("Ongoing", "tills")
+    assert page["partitions"][0]["stable_offset"] == 0
 
     refused = shown.post("/transaction/abort", "/transaction?id=till", id="till", confirm="till2")
     assert refused.startswith("400 ")
@@ -132,19 +133,20 @@ def test_the_trace_is_switched_followed_and_counts_refusals(
     cluster: RunningCluster, shown: ConsoleProcess, orders: str
 ) -> None:
     assert "Nothing is traced" in shown.page("/trace")
-    shown.post("/trace", "/trace", topic="orders", is_on="1")
+    shown.post("/topics", "/topics", name="traced", partitions="1")
+    shown.post("/trace", "/trace", topic="traced", is_on="1")
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "client.id": "traced-shop"})
-    producer.produce("orders", b"traced", partition=2)
+    producer.produce("traced", b"traced", partition=0)
     assert producer.flush(30) == 0
 
-    page = shown.model("/trace?topic=orders&client=traced-shop")
-    assert page["topics"] == ["orders"]
+    page = shown.model("/trace?topic=traced&client=traced-shop")
+    assert page["topics"] == ["traced"]
     assert {"produce_appended", "produce_answered"} <= {event["kind"] for event in page["events"]}
     assert [(row["step"], row["count"]) for row in page["times"]] == [("produce answered", 1)]
-    only = shown.model("/trace?topic=orders&kind=produce_appended")
+    only = shown.model("/trace?topic=traced&kind=produce_appended")
     assert {event["kind"] for event in only["events"]} == {"produce_appended"}
 
-    shown.post("/trace", "/trace", topic="orders", is_on="")
+    shown.post("/trace", "/trace", topic="traced", is_on="")
     assert shown.model("/trace")["is_on"] is False
 
 

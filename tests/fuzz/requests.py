@@ -6,6 +6,7 @@ The bytes are written here and not by kio, which would refuse to write most of w
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 import struct
 import typing
@@ -114,6 +115,9 @@ class RequestWriter:
                 return words.number(name, kind, holder).to_bytes(size, "big", signed=True)
             case "uint16":
                 return (words.number(name, "int16") % 2**16).to_bytes(2, "big")
+            case "float64":
+                odd = (0.0, -1.0, 0.5, 1e308, 5e-324, math.inf, -math.inf, math.nan)
+                return struct.pack(">d", self._dice.choice(odd))
             case "bool":
                 return self._dice.choice((b"\x00", b"\x01", b"\x01"))
             case "uuid":

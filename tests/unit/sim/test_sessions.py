@@ -52,6 +52,21 @@ def test_a_member_that_stays_keeps_its_session(holders: Holders) -> None:
     assert holders.session("group", "a").is_alive
 
 
+def test_an_end_that_was_not_safe_may_be_in_the_log_of_a_later_coordinator(holders: Holders) -> None:
+    sessions, first = SimSessions(holders), machine("a")
+    sessions.look(1, [first], 20)
+    first.apply(SubscriberSet("group", "a", None))
+    first.apply(SubscriberSet("group", "b", Subscriber()))
+    sessions.look(1, [first], 30)
+    sessions.look(2, [machine("a")], 40)  # that one never heard of it, and goes on with the member
+    holders.answered("group", "a", 1, 50)
+    assert holders.session("group", "a").is_alive
+
+    sessions.look(1, [machine("b")], 60)
+
+    assert not holders.session("group", "a").is_alive
+
+
 def test_a_coordinator_that_never_had_a_member_ended_nothing(holders: Holders) -> None:
     sessions = SimSessions(holders)
     sessions.look(1, [machine("a")], 20)

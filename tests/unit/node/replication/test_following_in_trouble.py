@@ -135,6 +135,20 @@ async def test_a_watermark_that_came_with_the_order_to_cut_is_told_again(copies:
 
 
 @with_copies()
+async def test_a_watermark_is_sent_again_to_a_follower_that_named_the_partition_anew(copies: Copies) -> None:
+    """Found by seed 126: its records were deleted, so that it named the partition anew at the end where it was, and
+    passed over the answer that came on the way."""
+    copies[1].produce(b"a")
+    for _ in range(40):  # at some time the answer with the watermark and the next request cross
+        copies[2].fetchers.start_moved(copies[2].replica())
+        await pass_time(1)
+
+    await pass_time(3_000)
+
+    assert copies[2].offsets() == (0, 1, 1)
+
+
+@with_copies()
 async def test_a_log_that_cannot_be_cut_now_is_as_it_was_and_asks_seldom(copies: Copies) -> None:
     # Given node 3 has a batch that its next leader does not have
     copies.network.cut |= {(2, 1)}
