@@ -178,7 +178,7 @@ def test_what_is_wrong_is_said_by_spark_in_our_words_and_few(spark: SparkSession
             here, topic, startingOffsets=json.dumps({topic: {"0": 11}})
         ),
         "it must look like": options(here, topic, startingOffsets="yesterday"),
-        "only PLAIN is spoken": options(
+        "SCRAM-SHA-256 needs a name and a password": options(
             here, topic, **{"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "SCRAM-SHA-256"}
         ),
     }
